@@ -159,7 +159,12 @@ class KubeClient:
                 yield event["type"], event["object"]
 
     async def _send(
-        self, method: str, path: str, *, params: dict[str, str] | None = None, body: Object | None = None,
+        self,
+        method: str,
+        path: str,
+        *,
+        params: dict[str, str] | None = None,
+        body: Object | None = None,
         kind: str = "application/json",
     ) -> Object:
         content = None if body is None else json.dumps(body).encode()
@@ -207,8 +212,10 @@ class Reflector:
                 pause = 0.1
                 async for kind, item in self.client.watch(self.path, version, **self.params):
                     version = item["metadata"]["resourceVersion"]
-                    if kind != "BOOKMARK":
-                        self._take(None if kind == "DELETED" else item, key_of(item))
+                    if kind == "DELETED":
+                        self._deleted(item)
+                    elif kind != "BOOKMARK":
+                        self._take(item, key_of(item))
             except ApiError as error:
                 log.info("watch of %s: %s", self.path, error)
                 version = ""
@@ -225,10 +232,16 @@ class Reflector:
         for key in self.store.keys() - fresh.keys():
             self._take(None, key)
         for key, item in fresh.items():
-            if self.store.get(key, {}).get("metadata", {}).get("resourceVersion") != item["metadata"]["resourceVersion"]:
+            if (
+                self.store.get(key, {}).get("metadata", {}).get("resourceVersion")
+                != item["metadata"]["resourceVersion"]
+            ):
                 self._take(item, key)
         self.synced.set()
         return str(answer["metadata"]["resourceVersion"])
+
+    def _deleted(self, last: Object) -> None:
+        self._take(None, key_of(last))
 
     def _take(self, new: Object | None, key: Key) -> None:
         old = self.store.pop(key, None) if new is None else self.store.get(key)
