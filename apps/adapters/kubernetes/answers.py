@@ -1,0 +1,162 @@
+"""What an answer other than 2xx means: may it be tried again, and what may be shown of it.
+
+Code and reason are not what one expects (a mistake in an apply is a 500, a webhook's no a 400 without a reason, a
+missing credential a 403), so the text is read too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from django.utils import timezone
+
+from apps.adapters.errors import Conflict, NotFound, OutsideError, Refused, Unavailable
+from apps.adapters.kubernetes.objects import is_secret
+
+TEXT_LIMIT = 1000
+RETRY_LIMIT = 300.0
+CREDENTIAL_RETRY = 30.0
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+class NotInstalled(Refused):
+    """The server does not know this kind at all; the object may well have existed before."""
+
+
+class AnotherObject(Conflict):
+    """The name is taken by an object that is not the one we knew (another uid)."""
+
+
+class NodeGone(Refused):
+    """A pod's log cannot be had because its node is gone or does not listen."""
+
+
+class CredentialRefused(Unavailable):
+    """Our own token is wrong, over, or missing. Nothing the user asked for is at fault."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A refusal as read: `status` is {} when the body was no Status object, `text` its message or the plain body."""
+
+    code: int
+    path: str
+    text: str
+    reason: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    retry_after: float | None = None
+    is_status: bool = False
+
+    @property
+    def causes(self) -> set[str]:
+        causes = self.details.get("causes") or []
+        return {str(cause.get("reason", "")) for cause in causes if isinstance(cause, dict)}
+
+
+def read(code: int, headers: Mapping[str, str], body: bytes, path: str) -> Answer:
+    """Read a body of any kind: Status, plain text, or something else entirely."""
+    status = _status(body)
+    if status is None:
+        return Answer(
+            code, path, body[: 4 * TEXT_LIMIT].decode("utf-8", "replace").strip(), retry_after=_retry(headers)
+        )
+    details = status.get("details")
+    return Answer(
+        code,
+        path,
+        str(status.get("message") or ""),
+        str(status.get("reason") or ""),
+        details if isinstance(details, dict) else {},
+        _retry(headers),
+        is_status=True,
+    )
+
+
+def failure(answer: Answer) -> OutsideError:
+    """The error this answer stands for. Its text is cut, and empty of anything an answer about Secrets may quote."""
+    kind = _classes(answer)
+    text = shown(answer)
+    if issubclass(kind, Unavailable):
+        wait = CREDENTIAL_RETRY if kind is CredentialRefused else 5.0
+        return kind(text, code=answer.code, retry_after=answer.retry_after if answer.retry_after is not None else wait)
+    return kind(text, code=answer.code)
+
+
+def is_credential_fault(answer: Answer) -> bool:
+    """401, or a 403 that names the anonymous user: what a request without a token, or with an empty one, gets."""
+    return answer.code == 401 or (answer.code == 403 and "system:anonymous" in answer.text)
+
+
+def shown(answer: Answer) -> str:
+    """The text a person may see."""
+    if is_secret(answer.path) or str(answer.details.get("kind", "")).lower() in {"secret", "secrets"}:
+        return f"The API server answered {answer.code} {answer.reason} about a Secret; its text is not kept.".replace(
+            "  ", " "
+        )
+    return cut(answer.text or f"HTTP {answer.code}")
+
+
+def cut(text: str) -> str:
+    """At most 1,000 characters, without control characters."""
+    text = _CONTROL.sub(" ", text)
+    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + "…"
+
+
+def _classes(answer: Answer) -> type[OutsideError]:
+    if is_credential_fault(answer):
+        return CredentialRefused
+    if answer.path.endswith("/log") and _node_gone(answer):
+        return NodeGone
+    if answer.code == 404:
+        # Only a Status that names something speaks of an object; the other two faces mean an unknown kind.
+        return NotFound if answer.details.get("name") else NotInstalled
+    if answer.code == 409 or (answer.code == 422 and "metadata.uid" in answer.text):
+        return _conflict(answer)
+    if answer.code == 429:
+        return Refused if "DisruptionBudget" in answer.causes else Unavailable
+    if answer.code == 403 and "status unknown for quota" in answer.text:
+        return Unavailable  # a quota made a moment ago; its controller has not counted yet
+    if answer.code == 500:
+        return Refused if answer.is_status and answer.reason != "InternalError" else Unavailable
+    return Unavailable if answer.code > 500 or answer.code in (408, 410) else Refused
+
+
+def _conflict(answer: Answer) -> type[Conflict]:
+    lost = answer.code == 422 or "precondition" in answer.text or "uid mismatch" in answer.text
+    return AnotherObject if lost else Conflict
+
+
+def _node_gone(answer: Answer) -> bool:
+    pod = answer.path.split("/")[-2]
+    if answer.code == 404:
+        named = answer.details.get("name")
+        return bool(named) and named != pod  # it names the node, and calls it a pod
+    return answer.code in (500, 502) and not answer.reason and "dial tcp" in answer.text
+
+
+def _status(body: bytes) -> dict[str, Any] | None:
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) and document.get("kind") == "Status" else None
+
+
+def _retry(headers: Mapping[str, str]) -> float | None:
+    """Retry-After in seconds (a number or a date), at most five minutes; None when absent or unreadable."""
+    value = headers.get("Retry-After") or ""
+    try:
+        seconds = float(value) if value.strip().isdigit() else _until(value)
+    except (TypeError, ValueError):
+        return None
+    return min(max(seconds, 0.0), RETRY_LIMIT)
+
+
+def _until(date: str) -> float:
+    return (parsedate_to_datetime(date) - timezone.now()).total_seconds()

@@ -1,0 +1,225 @@
+"""Lists, watches and logs as raw bytes, for the watch process: httpx for the wire, msgspec for the fields asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import httpx
+import msgspec
+
+from apps.adapters.errors import OutsideError, Unavailable
+from apps.adapters.kubernetes import answers, objects
+from apps.adapters.kubernetes.endpoint import CONNECT_SECONDS, READ_SECONDS, Endpoint
+
+SILENCE_SECONDS = 60.0
+"""A stream without a byte for this long is taken for dead (a half-open connection says nothing for ever)."""
+WATCH_SECONDS = 50
+"""The server ends a quiet watch before we would take it for dead; going on from the last version costs nothing."""
+PAGE = 500
+EVENT_LIMIT = 16 << 20
+
+T = TypeVar("T")
+
+
+class Expired(Exception):
+    """The version asked for is no longer kept: list again from nothing."""
+
+
+class Meta(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""  # noqa: N815 (the API's name)
+    creationTimestamp: str | None = None  # noqa: N815
+    deletionTimestamp: str | None = None  # noqa: N815
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+    def label(self, name: str) -> str:
+        return (self.labels or {}).get(name, "")
+
+
+class Listed(msgspec.Struct):
+    """An object of which only the metadata is wanted; projections of kinds inherit from it."""
+
+    metadata: Meta
+
+
+class _ListMeta(msgspec.Struct):
+    resourceVersion: str = ""  # noqa: N815
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+@dataclass(frozen=True)
+class Event(Generic[T]):
+    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK; a bookmark has no object, only a version."""
+
+    type: str
+    version: str
+    object: T | None
+
+
+class StreamReader:
+    """One API server, for one event loop. Raises the same errors as `KubeApi`, and Expired."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._http = httpx.AsyncClient(
+            base_url=endpoint.server,
+            headers={"User-Agent": objects.FIELD_MANAGER, "Accept": "application/json", "Accept-Encoding": "identity"},
+            verify=endpoint.tls() or False,
+            trust_env=False,
+            follow_redirects=False,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
+        )
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def version(self) -> str:
+        """The server's version; a cheap sign of life."""
+        body = await self._read("/version", [])
+        return str(msgspec.json.decode(body).get("gitVersion", ""))
+
+    async def listing(
+        self, path: str, decoder: msgspec.json.Decoder[T], *, label_selector: str = ""
+    ) -> tuple[list[T], str]:
+        """All objects and the version to watch from. An object that does not fit the projection is left out."""
+        found: list[T] = []
+        token = ""
+        while True:
+            query = objects.query(label_selector=label_selector, limit=PAGE, continue_=token)
+            page = msgspec.json.decode(await self._read(objects.checked(path), query), type=_Page)
+            found += [item for raw in page.items or [] if (item := _decoded(decoder, raw)) is not None]
+            token = page.metadata.continue_
+            if not token:
+                return found, page.metadata.resourceVersion
+
+    async def watch(
+        self, path: str, version: str, decoder: msgspec.json.Decoder[T], *, label_selector: str = ""
+    ) -> AsyncIterator[Event[T]]:
+        """Events after `version` until the server ends the stream. Raises Expired for a 410 of either form."""
+        query = objects.query(
+            label_selector=label_selector,
+            watch=True,
+            bookmarks=True,
+            resource_version=version,
+            timeout_seconds=WATCH_SECONDS,
+        )
+        async with self._stream(objects.checked(path), query) as response:
+            async for line in _lines(response):
+                yield _event(msgspec.json.decode(line, type=_Event), decoder, path)
+
+    async def log(self, path: str, container: str, **params: str | int | bool) -> AsyncIterator[bytes]:
+        """The log of a container as chunks of any size; `path` is the pod's. Nothing at all when it has no node yet.
+
+        `params`: follow, previous, since_time, tail_lines, timestamps. Raises NodeGone too.
+        """
+        query = objects.query(container=container, **params)
+        async with self._stream(f"{objects.checked(path)}/log", query) as response:
+            async for chunk in response.aiter_raw():
+                yield chunk
+
+    async def _read(self, path: str, query: list[tuple[str, str]]) -> bytes:
+        async with self._stream(path, query, silence=READ_SECONDS) as response:
+            return await response.aread()
+
+    @asynccontextmanager
+    async def _stream(
+        self, path: str, query: list[tuple[str, str]], silence: float = SILENCE_SECONDS
+    ) -> AsyncIterator[httpx.Response]:
+        try:
+            response = await self._opened(path, query, silence)
+            try:
+                yield response
+            finally:
+                await response.aclose()
+        except (httpx.HTTPError, httpx.StreamError, OSError, msgspec.DecodeError) as error:
+            text = f"The API server's stream broke ({type(error).__name__}): {error}"
+            raise Unavailable(answers.cut(text)) from error
+
+    async def _opened(self, path: str, query: list[tuple[str, str]], silence: float) -> httpx.Response:
+        """Open a stream with the token at hand, or once more with a newer one; raise what a refusal stands for."""
+        token = await asyncio.to_thread(self._endpoint.token_source)
+        response = await self._send(path, query, silence, token)
+        if response.is_success:
+            return response
+        answer = await _refusal(response, path)
+        if answers.is_credential_fault(answer):
+            newer = await asyncio.to_thread(self._endpoint.token_source, fresh=True)
+            if newer != token:
+                response = await self._send(path, query, silence, newer)
+                if response.is_success:
+                    return response
+                answer = await _refusal(response, path)
+        if answer.code == 410:
+            raise Expired
+        raise answers.failure(answer)
+
+    async def _send(self, path: str, query: list[tuple[str, str]], silence: float, token: str) -> httpx.Response:
+        timeout = httpx.Timeout(connect=CONNECT_SECONDS, read=silence, write=READ_SECONDS, pool=READ_SECONDS)
+        request = self._http.build_request(
+            "GET", path, params=tuple(query), headers={"Authorization": f"Bearer {token}"}, timeout=timeout
+        )
+        return await self._http.send(request, stream=True)
+
+
+def _event(event: _Event, decoder: msgspec.json.Decoder[T], path: str) -> Event[T]:
+    if event.type == "ERROR":
+        raise _in_stream(bytes(event.object), path)
+    version = msgspec.json.decode(event.object, type=Listed).metadata.resourceVersion
+    return Event(event.type, version, None if event.type == "BOOKMARK" else _decoded(decoder, event.object))
+
+
+def _in_stream(body: bytes, path: str) -> Exception:
+    """A refusal inside a stream that began with 200."""
+    status: dict[str, Any] = msgspec.json.decode(body)
+    code = int(status.get("code") or 500)
+    failure: OutsideError = answers.failure(answers.read(code, {}, body, path))
+    return Expired() if code == 410 else failure
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw) -> T | None:
+    """The projection, or None: one odd object must not hide all others."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError:
+        return None
+
+
+async def _refusal(response: httpx.Response, path: str) -> answers.Answer:
+    try:
+        return answers.read(response.status_code, response.headers, await response.aread(), path)
+    finally:
+        await response.aclose()
+
+
+async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Complete lines; one that never ends is refused before it fills the memory."""
+    rest = bytearray()
+    async for chunk in response.aiter_raw():
+        end = chunk.rfind(b"\n")
+        if end < 0:
+            rest += chunk
+            if len(rest) > EVENT_LIMIT:
+                raise Unavailable("The API server sent an event without end.")
+            continue
+        lines = (bytes(rest) + chunk[:end]).split(b"\n")
+        rest = bytearray(chunk[end + 1 :])
+        for line in lines:
+            if line.strip():
+                yield line
