@@ -98,7 +98,7 @@ class Checkpoints:
         Raise CheckpointError.
         """
         state = self._newest_good(size) if self.ring.rank == 0 else None
-        found = self.ring.all_reduce(np.array([state.step if state else 0.0]))
+        found = self.ring.all_reduce(np.array([float(state.step if state else 0)]))
         if not found[0]:
             return None
         state = state or State(int(found[0]), np.zeros((len(ROWS), size)))

@@ -21,6 +21,7 @@ from deploy.workloads.charlm.world import World, resolve
 ANSWER_SECONDS = 2.0  # a caller that says nothing for so long is not one of ours
 LONGEST_LINE = 1 << 20
 SAY_SO_EVERY = 10.0  # seconds
+LOOK_UP_EVERY = 0.2  # seconds, while waiting for callers
 
 
 class RendezvousError(Exception):
@@ -57,7 +58,7 @@ def _lead(world: World, terms: Terms, log: Log) -> Ring:
     listener = _listen(world, patience)
     peers: dict[int, Peer] = {}
     with listener:
-        listener.settimeout(1.0)
+        listener.settimeout(LOOK_UP_EVERY)
         while len(peers) < world.size - 1:
             missing = [rank for rank in range(1, world.size) if rank not in peers]
             patience.check(f"ranks missing: {', '.join(map(str, missing))}")
@@ -141,7 +142,7 @@ def _link(
         _send(to_right, {"gathering": gathering["gathering"], "rank": world.rank})
     except OSError as error:
         raise RendezvousError(f"rank {right} at {host}:{port}: {error}") from error
-    listener.settimeout(1.0)
+    listener.settimeout(LOOK_UP_EVERY)
     while True:
         patience.check(f"no connection from rank {left}")
         from_left = _accept(listener)
