@@ -1,0 +1,1 @@
+"""One thin adapter per outside system; only it imports the system's SDK."""

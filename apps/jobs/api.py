@@ -1,0 +1,199 @@
+"""Training jobs by REST: the same use-cases as the pages."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext as _
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import exceptions, serializers, status
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts import services as accounts
+from apps.accounts.types import Actor
+from apps.jobs import services
+from apps.jobs.models import Job, JobRank
+from apps.streams import services as streams
+
+
+class Busy(exceptions.APIException):
+    """409: the job is in a phase in which this cannot be done."""
+
+    status_code = status.HTTP_409_CONFLICT
+
+
+class RankSerializer(serializers.ModelSerializer[JobRank]):
+    class Meta:
+        model = JobRank
+        fields = ("attempt", "rank", "pod_name", "node", "phase", "waiting", "exit_code", "started_at", "ended_at")
+
+
+class JobSerializer(serializers.ModelSerializer[Job]):
+    tenant = serializers.CharField(source="tenant.slug")
+    owner = serializers.CharField(source="owner_id")
+    reason = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Job
+        fields = (
+            "id", "name", "tenant", "owner", "phase", "reason", "attempt", "gpus", "document", "created_at",
+            "running_at", "ended_at",
+        )  # fmt: skip
+
+    def get_reason(self, job: Job) -> str:
+        return services.reason_text(job.reason, job.reason_params) if job.reason else ""
+
+
+class SubmitSerializer(serializers.Serializer[Any]):
+    tenant = serializers.SlugField(help_text="The tenant's slug.")
+    document = serializers.DictField(help_text="The portable job document: template, name, sizes and parameters.")
+
+
+_KEY = OpenApiParameter("Idempotency-Key", OpenApiTypes.STR, OpenApiParameter.HEADER, description="Any text ≤ 255.")
+
+
+class JobsView(GenericAPIView[Job]):
+    serializer_class = JobSerializer
+
+    def get_queryset(self) -> Any:
+        return Job.objects.visible_to(_actor(self.request)).select_related("tenant")
+
+    @extend_schema(operation_id="list_jobs", responses=JobSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """The jobs this person may see, newest first."""
+        page = self.paginate_queryset(self.get_queryset())
+        return self.get_paginated_response(JobSerializer(page, many=True).data)
+
+    @extend_schema(
+        operation_id="submit_job", request=SubmitSerializer, responses={202: JobSerializer}, parameters=[_KEY]
+    )
+    def post(self, request: Request) -> Response:
+        """Submit a job. 202: it is kept and will be taken to the cluster. The same Idempotency-Key and body again
+        answers with the same job."""
+        form = SubmitSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        actor = _actor(request)
+        tenant = accounts.tenant_of(actor, form.validated_data["tenant"])
+        if tenant is None:
+            raise exceptions.ValidationError({"tenant": [_("There is no such tenant, or you are not in it.")]})
+        key = request.headers.get("Idempotency-Key", "")
+        if len(key) > 255:
+            raise exceptions.ValidationError({"Idempotency-Key": [_("At most 255 characters.")]})
+        try:
+            job = services.submit(actor, tenant_id=tenant.pk, document=form.validated_data["document"], key=key)
+        except services.InvalidDocument as invalid:
+            raise exceptions.ValidationError(_errors(invalid)) from invalid
+        except services.KeyReused as reused:
+            raise Busy(_("This Idempotency-Key was used for another request. Choose a new one.")) from reused
+        location = {"Location": f"/api/v1/jobs/{job.pk}"}
+        return Response(JobSerializer(job).data, status=status.HTTP_202_ACCEPTED, headers=location)
+
+
+class JobView(GenericAPIView[Job]):
+    serializer_class = JobSerializer
+
+    @extend_schema(operation_id="get_job")
+    def get(self, request: Request, pk: str) -> Response:
+        """One job."""
+        return Response(JobSerializer(_job(request, pk)).data)
+
+
+class RanksView(GenericAPIView[Job]):
+    serializer_class = RankSerializer
+    pagination_class = None
+
+    @extend_schema(operation_id="list_ranks", responses=RankSerializer(many=True))
+    def get(self, request: Request, pk: str) -> Response:
+        """The ranks of every attempt, as last seen."""
+        job = _job(request, pk)
+        ranks = JobRank.objects.filter(job=job).order_by("attempt", "rank")
+        return Response(RankSerializer(ranks, many=True).data)
+
+
+class ControlView(GenericAPIView[Job]):
+    """POST …/stop, …/suspend and …/resume."""
+
+    serializer_class = JobSerializer
+    act: Any = None
+
+    @extend_schema(request=None, responses={202: JobSerializer})
+    def post(self, request: Request, pk: str) -> Response:
+        """Ask for it; 202 says it was noted, the job's phase says when it is so. 409: not in this phase."""
+        job = _job(request, pk)
+        try:
+            type(self).act(_actor(request), job=job)
+        except services.NotNow as not_now:
+            raise Busy(_("The job is {phase}; this cannot be done now.").format(phase=not_now.phase)) from not_now
+        job.refresh_from_db()
+        return Response(JobSerializer(job).data, status=status.HTTP_202_ACCEPTED)
+
+
+class StopView(ControlView):
+    act = services.stop
+
+
+class SuspendView(ControlView):
+    act = services.suspend
+
+
+class ResumeView(ControlView):
+    act = services.resume
+
+
+class ManifestsView(GenericAPIView[Job]):
+    @extend_schema(operation_id="get_manifests", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, pk: str) -> Response:
+        """Exactly what the cluster was sent."""
+        return Response({"manifests": services.manifests_of(_job(request, pk))})
+
+
+class LogView(GenericAPIView[Job]):
+    @extend_schema(
+        operation_id="get_log",
+        responses=OpenApiTypes.OBJECT,
+        parameters=[OpenApiParameter("before", str), OpenApiParameter("limit", int)],
+    )
+    def get(self, request: Request, pk: str) -> Response:
+        """Lines of the merged log, the newest first page; `before` takes the cursor of the page that followed."""
+        job = _job(request, pk)
+        limit = request.query_params.get("limit", "1000")
+        if not limit.isdecimal() or not 1 <= int(limit) <= 10_000:
+            raise exceptions.ValidationError({"limit": [_("Choose from 1 to 10000.")]})
+        return Response(streams.page(job.topic, before=request.query_params.get("before", ""), limit=int(limit)))
+
+
+class PointsView(GenericAPIView[Job]):
+    @extend_schema(
+        operation_id="get_points",
+        responses=OpenApiTypes.OBJECT,
+        parameters=[OpenApiParameter("series", str), OpenApiParameter("width", int)],
+    )
+    def get(self, request: Request, pk: str) -> Response:
+        """A series such as loss, thinned to at most 4 points a pixel of `width`, by attempt."""
+        job = _job(request, pk)
+        width = request.query_params.get("width", "1000")
+        if not width.isdecimal() or not 1 <= int(width) <= 10_000:
+            raise exceptions.ValidationError({"width": [_("Choose from 1 to 10000.")]})
+        name = request.query_params.get("series", "loss")[:40]
+        return Response({"attempts": streams.series(job.topic, name, width=int(width))})
+
+
+def _actor(request: Any) -> Actor:
+    return cast("Actor", request.actor)
+
+
+def _job(request: Request, pk: str) -> Job:
+    return get_object_or_404(
+        Job.objects.visible_to(_actor(request)).select_related("tenant", "placement__tenant"), pk=pk
+    )
+
+
+def _errors(invalid: services.InvalidDocument) -> dict[str, list[str]]:
+    errors: dict[str, list[str]] = {}
+    for problem in invalid.problems:
+        errors.setdefault(problem.field or "document", []).append(services.problem_text(problem))
+    return errors

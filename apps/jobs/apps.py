@@ -1,0 +1,23 @@
+from django.apps import AppConfig
+
+
+class JobsConfig(AppConfig):
+    name = "apps.jobs"
+
+    def ready(self) -> None:
+        from apps.clusters import services as clusters
+        from apps.jobs.domain import loglines, manifests
+        from apps.jobs.services import background
+        from apps.streams import services as streams
+
+        clusters.register_workload(
+            clusters.WorkloadKind(
+                label=manifests.JOB_LABEL,
+                task="jobs.reconcile_job",
+                topic=lambda job_id: f"job.{job_id}",
+                parse=loglines.parse,
+            )
+        )
+        clusters.register_due("jobs.reconcile_job", background.due_jobs)
+        streams.register_topic("job", background.may_follow_job)
+        streams.register_topic("draft", background.may_follow_draft)

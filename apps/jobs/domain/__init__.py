@@ -1,0 +1,1 @@
+"""Rules of training jobs, in plain Python: no Django, no network, no clock."""

@@ -1,0 +1,169 @@
+"""Reading one typed-in value: exact bounds, no silent rounding, every fault by its code."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from apps.jobs.domain.problems import Problem
+
+Value = str | int | float | list[str] | dict[str, str]
+
+_INTEGER = re.compile(r"[+-]?\d{1,18}")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
+_IMAGE = re.compile(
+    r"([a-z0-9]+([._-][a-z0-9]+)*(:\d{1,5})?/)*[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?"
+    r"(@sha256:[0-9a-f]{64})?"
+)
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET_NAME = re.compile(r"(PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PRIVATE_?KEY|CREDENTIAL)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Integer:
+    minimum: int
+    maximum: int
+    default: int
+    kind: str = "integer"
+
+    def read(self, name: str, raw: Any) -> int | Problem:
+        """Whole numbers only: "1.5" and "1e3" are refused, not rounded."""
+        text = str(raw).strip()
+        if isinstance(raw, bool) or not _INTEGER.fullmatch(text):
+            return Problem(name, "not-whole", {"value": text[:40]})
+        if not self.minimum <= int(text) <= self.maximum:
+            return Problem(name, "out-of-range", {"value": text, "minimum": self.minimum, "maximum": self.maximum})
+        return int(text)
+
+
+@dataclass(frozen=True)
+class Decimal:
+    minimum: float
+    maximum: float
+    default: float
+    kind: str = "decimal"
+
+    def read(self, name: str, raw: Any) -> float | Problem:
+        """A finite number; "1e400" and "nan" are not."""
+        text = str(raw).strip()
+        if isinstance(raw, bool) or not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
+            return Problem(name, "not-number", {"value": text[:40]})
+        if not self.minimum <= float(text) <= self.maximum:
+            return Problem(name, "out-of-range", {"value": text, "minimum": self.minimum, "maximum": self.maximum})
+        return float(text)
+
+
+@dataclass(frozen=True)
+class Text:
+    maximum: int
+    default: str = ""
+    required: bool = False
+    kind: str = "text"
+
+    def read(self, name: str, raw: Any) -> str | Problem:
+        if not isinstance(raw, str):
+            return Problem(name, "not-text")
+        if len(raw) > self.maximum:
+            return Problem(name, "too-long", {"maximum": self.maximum, "length": len(raw)})
+        if any(not c.isprintable() for c in raw.replace("\n", "").replace("\t", "")):
+            return Problem(name, "unprintable")
+        if self.required and not raw.strip():
+            return Problem(name, "required")
+        return raw.strip()
+
+
+@dataclass(frozen=True)
+class JobName:
+    """The name people read, in any script; objects in the cluster are named after the job's id."""
+
+    maximum: int = 63
+    default: str = ""
+    kind: str = "name"
+
+    def read(self, name: str, raw: Any) -> str | Problem:
+        if not isinstance(raw, str) or not raw.strip():
+            return Problem(name, "required")
+        if not raw.isprintable():
+            return Problem(name, "unprintable")
+        text = raw.strip()
+        if len(text) > self.maximum:
+            return Problem(name, "too-long", {"maximum": self.maximum, "length": len(text)})
+        if set(text) & set("/\\<>"):
+            return Problem(name, "name-characters")
+        return text
+
+
+@dataclass(frozen=True)
+class Image:
+    default: str = ""
+    kind: str = "image"
+
+    def read(self, name: str, raw: Any) -> str | Problem:
+        """A reference as container runtimes read it; the cluster itself would accept nonsense and hang."""
+        if not isinstance(raw, str) or not raw.strip():
+            return Problem(name, "required")
+        text = raw.strip()
+        if len(text) > 255 or not _IMAGE.fullmatch(text):
+            return Problem(name, "not-image", {"value": text[:80]})
+        return text
+
+
+@dataclass(frozen=True)
+class Command:
+    """One shell-like line, split into arguments; no shell runs unless the user names one."""
+
+    maximum: int = 4000
+    default: str = ""
+    kind: str = "command"
+
+    def read(self, name: str, raw: Any) -> list[str] | Problem:
+        if isinstance(raw, list) and all(isinstance(part, str) for part in raw):
+            parts = list(raw)
+        elif isinstance(raw, str):
+            try:
+                parts = shlex.split(raw)
+            except ValueError:
+                return Problem(name, "unclosed-quote")
+        else:
+            return Problem(name, "not-text")
+        if not parts:
+            return Problem(name, "required")
+        if sum(map(len, parts)) > self.maximum:
+            return Problem(name, "too-long", {"maximum": self.maximum, "length": sum(map(len, parts))})
+        if any("\0" in part for part in parts):
+            return Problem(name, "unprintable")
+        return parts
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Lines of NAME=value. Names that look like secrets are refused: they would be readable in the cluster."""
+
+    maximum: int = 8000
+    default: str = ""
+    kind: str = "environment"
+
+    def read(self, name: str, raw: Any) -> dict[str, str] | Problem:
+        if isinstance(raw, dict):
+            pairs = [(str(key), str(value)) for key, value in raw.items()]
+        elif isinstance(raw, str):
+            lines = [line for line in raw.splitlines() if line.strip()]
+            if bad := next((line for line in lines if "=" not in line), None):
+                return Problem(name, "env-line", {"line": bad[:40]})
+            pairs = [(key.strip(), value.strip()) for key, value in (line.split("=", 1) for line in lines)]
+        else:
+            return Problem(name, "not-text")
+        for key, value in pairs:
+            if not _ENV_NAME.fullmatch(key):
+                return Problem(name, "env-name", {"name": key[:40]})
+            if _SECRET_NAME.search(key) and value:
+                return Problem(name, "env-secret", {"name": key[:40]})
+        if sum(len(key) + len(value) for key, value in pairs) > self.maximum:
+            return Problem(name, "too-long", {"maximum": self.maximum, "length": self.maximum + 1})
+        return dict(pairs)
+
+
+Field = Integer | Decimal | Text | JobName | Image | Command | Environment

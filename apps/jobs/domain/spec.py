@@ -1,0 +1,94 @@
+"""The portable job document, and reading it into a spec.
+
+A document is a flat mapping of field to what was typed; it may be half-filled. A `JobSpec` is a whole, valid one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from apps.jobs.domain.fields import Decimal, Field, Integer, JobName, Text
+from apps.jobs.domain.problems import InvalidDocument, Problem
+from apps.jobs.domain.templates import TEMPLATES, Container, Template
+
+MAX_GPUS_PER_RANK = 8
+MAX_RANKS = 512
+
+DATA_FIELDS: dict[str, Field] = {"name": JobName(), "note": Text(500)}
+SIZE_FIELDS: dict[str, Field] = {
+    "ranks": Integer(1, MAX_RANKS, 2),
+    "gpus_per_rank": Integer(1, MAX_GPUS_PER_RANK, 1),
+    "cpus_per_rank": Decimal(0.1, 256, 1),
+    "memory_gib_per_rank": Decimal(0.1, 4096, 1),
+    "attempts": Integer(1, 100, 3),
+    "grace_seconds": Integer(0, 3600, 30),
+}
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """What the user asked for. `memory_gib_per_rank` in GiB; `attempts` counts all runs, not only restarts."""
+
+    template: str
+    name: str
+    note: str
+    parameters: Mapping[str, Any]
+    ranks: int
+    gpus_per_rank: int
+    cpus_per_rank: float
+    memory_gib_per_rank: float
+    attempts: int
+    grace_seconds: int
+
+    @property
+    def gpus(self) -> int:
+        return self.ranks * self.gpus_per_rank
+
+    @property
+    def container(self) -> Container:
+        return TEMPLATES[self.template].build(self.parameters)
+
+    @property
+    def total_steps(self) -> int | None:
+        """How many steps the job means to make, where its template knows."""
+        field = TEMPLATES[self.template].steps_field
+        return int(self.parameters[field]) if field else None
+
+    def document(self) -> dict[str, Any]:
+        """The document this spec was read from, with defaults filled in."""
+        own = {key: getattr(self, key) for key in (*DATA_FIELDS, *SIZE_FIELDS)}
+        return {"template": self.template, **own, **self.parameters}
+
+
+def fields_of(template: Template) -> dict[str, Field]:
+    """Every field of a document made from this template, in order."""
+    return {**DATA_FIELDS, **template.fields, **SIZE_FIELDS}
+
+
+def read_fields(fields: Mapping[str, Field], document: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """Read some fields: the good values, and a problem for each bad one. A missing field is its default."""
+    values: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for name, field in fields.items():
+        value = field.read(name, document.get(name, field.default))
+        if isinstance(value, Problem):
+            problems.append(value)
+        else:
+            values[name] = value
+    return values, problems
+
+
+def read_spec(document: Mapping[str, Any]) -> JobSpec:
+    """Read a whole document. Raises InvalidDocument with every problem found, unknown fields included."""
+    template = TEMPLATES.get(str(document.get("template", "")))
+    if template is None:
+        raise InvalidDocument([Problem("template", "unknown-template", {"value": str(document.get("template"))[:40]})])
+    fields = fields_of(template)
+    values, problems = read_fields(fields, document)
+    problems += [Problem(str(k)[:60], "unknown-field") for k in document if k != "template" and k not in fields]
+    if problems:
+        raise InvalidDocument(problems)
+    parameters = {key: values.pop(key) for key in template.fields}
+    return JobSpec(template=template.key, parameters=parameters, **values)

@@ -1,0 +1,91 @@
+"""What a job can be started from. A template says which fields it asks for and which container they become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from apps.jobs.domain.fields import Command, Decimal, Environment, Field, Image, Integer
+
+CHECKPOINTS = "/checkpoints"
+"""Where the job's own volume is mounted in every rank."""
+
+
+@dataclass(frozen=True)
+class Container:
+    """The image and command each rank runs, with the environment people asked for."""
+
+    image: str
+    command: list[str]
+    env: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Template:
+    """`fields` in the order the form shows them; `build` turns their read values into a container.
+
+    `steps_field` names the parameter that says how many steps the job means to make, for progress.
+    """
+
+    key: str
+    fields: Mapping[str, Field]
+    build: Callable[[Mapping[str, Any]], Container]
+    icon: str
+    steps_field: str = ""
+
+
+def _charlm(values: Mapping[str, Any]) -> Container:
+    arguments = {
+        "--steps": values["steps"],
+        "--lr": values["learning_rate"],
+        "--global-batch": values["global_batch"],
+        "--checkpoint-every": values["checkpoint_every"],
+        "--seed": values["seed"],
+        "--step-seconds": values["step_seconds"],
+        "--checkpoint-dir": CHECKPOINTS,
+    }
+    flags = [part for flag, value in arguments.items() for part in (flag, str(value))]
+    return Container("maas/charlm:1", ["python", "-m", "deploy.workloads.charlm", *flags], {})
+
+
+def _torchrun(values: Mapping[str, Any]) -> Container:
+    # The pytorch plugin's WORLD_SIZE and RANK count pods, which are torchrun's nodes.
+    launch = [
+        "torchrun",
+        "--nnodes=$(WORLD_SIZE)",
+        "--node_rank=$(RANK)",
+        f"--nproc_per_node={values['processes']}",
+        "--master_addr=$(MASTER_ADDR)",
+        "--master_port=$(MASTER_PORT)",
+    ]
+    return Container(values["image"], [*launch, *values["script"]], values["environment"])
+
+
+TEMPLATES: dict[str, Template] = {
+    "charlm": Template(
+        "charlm",
+        {
+            "steps": Integer(1, 1_000_000, 400),
+            "learning_rate": Decimal(1e-8, 100, 0.003),
+            "global_batch": Integer(1, 65_536, 64),
+            "checkpoint_every": Integer(1, 1_000_000, 50),
+            "seed": Integer(0, 2**31 - 1, 1),
+            "step_seconds": Decimal(0, 60, 0.1),
+        },
+        _charlm,
+        icon="letter-case",
+        steps_field="steps",
+    ),
+    "torchrun": Template(
+        "torchrun",
+        {
+            "image": Image(),
+            "script": Command(),
+            "processes": Integer(1, 16, 1),
+            "environment": Environment(),
+        },
+        _torchrun,
+        icon="brand-python",
+    ),
+}

@@ -1,0 +1,169 @@
+"""Jobs, what was seen of them, and the drafts they come from."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Self
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+from ulid import ULID
+
+from apps.accounts.scoping import TenantOwnedQuerySet
+from apps.accounts.types import Actor, Permission
+from apps.jobs.domain.phases import FINAL, Phase, Wanted
+from apps.jobs.domain.spec import JobSpec, read_spec
+
+
+def new_job_id() -> str:
+    """26 characters, sorted by time; the job's objects in the cluster are named after it."""
+    return str(ULID())
+
+
+class JobQuerySet(TenantOwnedQuerySet["Job"]):
+    view_permission = Permission.JOB_VIEW
+
+    def unfinished(self) -> Self:
+        return self.exclude(phase__in=FINAL)
+
+    def due(self) -> Self:
+        """Jobs whose look-again time has come and that nobody is working on."""
+        return self.filter(Q(lease_until=None) | Q(lease_until__lt=Now()), due_at__lte=Now())
+
+
+class Job(models.Model):
+    """One training job from submit to end. The row is the queue: `due_at` says when to look at it again, `lease_until`
+    that somebody does. Only `moves.move` writes `phase`."""
+
+    id = models.CharField(primary_key=True, max_length=26, default=new_job_id, editable=False)
+    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="+")
+    owner = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+")
+    placement = models.ForeignKey("tenants.Placement", on_delete=models.PROTECT, related_name="+")
+    name = models.CharField(max_length=63)
+    document = models.JSONField()
+    phase = models.CharField(max_length=12, default=Phase.SUBMITTED, choices=[(p.value, p.value) for p in Phase])
+    wanted = models.CharField(max_length=8, default=Wanted.RUN, choices=[(w.value, w.value) for w in Wanted])
+    wanted_by = models.CharField(max_length=200, blank=True)
+    reason = models.CharField(max_length=40, blank=True)
+    reason_params = models.JSONField(default=dict)
+    object_uid = models.CharField(max_length=64, blank=True)
+    attempt = models.PositiveIntegerField(default=1)
+    gpus = models.PositiveIntegerField()
+    cloned_from = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
+    created_at = models.DateTimeField(db_default=Now())
+    running_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    due_at = models.DateTimeField(null=True, db_default=Now())
+    lease_until = models.DateTimeField(null=True)
+    failures = models.PositiveIntegerField(default=0)
+
+    objects = JobQuerySet.as_manager()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["tenant", "-id"], name="job_tenant"),
+            models.Index(fields=["due_at"], name="job_due", condition=Q(due_at__isnull=False)),
+            models.Index(fields=["tenant", "phase"], name="job_unfinished", condition=~Q(phase__in=list(FINAL))),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def state(self) -> Phase:
+        return Phase(self.phase)
+
+    @property
+    def topic(self) -> str:
+        """The name under which open pages hear of this job and its log lines are kept."""
+        return f"job.{self.pk}"
+
+    @property
+    def spec(self) -> JobSpec:
+        return read_spec(self.document)
+
+
+class JobPhase(models.Model):
+    """The history of a job: one row for each move."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
+    phase = models.CharField(max_length=12)
+    attempt = models.PositiveIntegerField(default=1)
+    reason = models.CharField(max_length=40, blank=True)
+    reason_params = models.JSONField(default=dict)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [models.Index(fields=["job", "id"], name="jobphase_job")]
+
+
+class JobRank(models.Model):
+    """One pod of a job as last seen; the rows of past attempts stay."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
+    pod_uid = models.CharField(max_length=64, unique=True)
+    pod_name = models.CharField(max_length=63)
+    attempt = models.PositiveIntegerField()
+    rank = models.PositiveIntegerField()
+    node = models.CharField(max_length=253, blank=True)
+    phase = models.CharField(max_length=20)
+    waiting = models.CharField(max_length=80, blank=True)
+    message = models.CharField(max_length=500, blank=True)
+    exit_code = models.IntegerField(null=True)
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["job", "attempt", "rank"], name="jobrank_job")]
+
+
+class DraftQuerySet(TenantOwnedQuerySet["Draft"]):
+    view_permission = Permission.JOB_SUBMIT
+
+    def visible_to(self, actor: Actor) -> Self:
+        """A draft is its owner's alone, while they may still submit in its tenant."""
+        return super().visible_to(actor).filter(owner_id=actor.user_pk or None)
+
+
+class Draft(models.Model):
+    """A wizard's document before it is submitted: exactly what was typed, valid or not. Lives until it is discarded.
+
+    `dry_run` is the API server's last answer: `{"state": "asked|accepted|refused|unavailable", "version", "at",
+    "seconds", "objects": [...], "warnings": [...], "text"}`; it counts only for the `version` it names.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="+")
+    owner = models.ForeignKey("accounts.User", on_delete=models.CASCADE, related_name="+")
+    job_id = models.CharField(max_length=26, default=new_job_id, unique=True, editable=False)
+    document = models.JSONField(default=dict)
+    version = models.PositiveIntegerField(default=1)
+    dry_run = models.JSONField(default=dict)
+    cloned_from = models.ForeignKey(Job, null=True, on_delete=models.SET_NULL, related_name="+")
+    submitted_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(db_default=Now())
+    updated_at = models.DateTimeField(db_default=Now())
+
+    objects = DraftQuerySet.as_manager()
+
+    @property
+    def topic(self) -> str:
+        return f"draft.{self.pk}"
+
+    def document_or(self, key: str, default: Any) -> Any:
+        """What was typed for a field, or its default."""
+        return self.document.get(key, default)
+
+
+class IdempotencyKey(models.Model):
+    """The first answer to a request that named a key; the same request again gets the same job."""
+
+    owner = models.ForeignKey("accounts.User", on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=255)
+    digest = models.CharField(max_length=64)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "key"], name="idempotency_once")]

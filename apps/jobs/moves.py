@@ -1,0 +1,69 @@
+"""The one writer of a job's phase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from apps.accounts.types import Actor
+from apps.audit import services as audit
+from apps.jobs.domain.lifecycle import Decision, Reason
+from apps.jobs.domain.phases import ALLOWED, Phase
+from apps.jobs.models import Job, JobPhase
+from apps.streams.services import hint
+
+JOB_MOVED = audit.action("job.moved", _("The job {name} went from {old} to {new}"))
+SYSTEM = Actor.system("reconcile")
+
+
+class Stale(Exception):
+    """Somebody else moved the job first; look again."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is written with a move besides the phase."""
+
+    attempt: int
+    reason: Reason = field(default_factory=Reason)
+
+
+def move(job: Job, to: Phase, facts: Facts) -> None:
+    """Write the phase by conditional UPDATE, with its history, audit and hint. Raises Stale, ValueError.
+
+    A job that stays in its phase gets its new reason and attempt, without history unless the attempt changed.
+    """
+    old = job.state
+    params = dict(facts.reason.params)
+    same = (job.reason, job.reason_params, job.attempt) == (facts.reason.code, params, facts.attempt)
+    if to is old and same:
+        return
+    if to is not old and to not in ALLOWED[old]:
+        raise ValueError(f"A job cannot go from {old} to {to}.")
+    values: dict[str, Any] = {"phase": to, "reason": facts.reason.code, "reason_params": params}
+    values["attempt"] = facts.attempt
+    if to is Phase.RUNNING and job.running_at is None:
+        values["running_at"] = timezone.now()
+    if to.is_final:
+        values["ended_at"] = Now()
+    with transaction.atomic():
+        if not Job.objects.for_system().filter(pk=job.pk, phase=old, attempt=job.attempt).update(**values):
+            raise Stale(job.pk)
+        if to is not old or facts.attempt != job.attempt:
+            JobPhase.objects.create(
+                job=job, phase=to, attempt=facts.attempt, reason=facts.reason.code, reason_params=params
+            )
+            audit.record(JOB_MOVED, SYSTEM, f"job:{job.pk}", tenant_id=job.tenant_id, name=job.name, old=old, new=to)
+            hint(f"tenant.{job.tenant_id}")
+        hint(job.topic)
+    job.refresh_from_db()
+
+
+def take(job: Job, decision: Decision, attempt: int) -> None:
+    """Make the move a decision asks for."""
+    move(job, decision.phase, Facts(attempt, decision.reason))

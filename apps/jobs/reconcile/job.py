@@ -1,0 +1,187 @@
+"""Wanted against seen: one look at a job's cluster, one step, one move."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import structlog
+from django.db import transaction
+from django.utils import timezone
+
+from apps.adapters.errors import Conflict, NotFound, Refused, Unavailable
+from apps.adapters.kubernetes import objects
+from apps.adapters.kubernetes.calls import KubeApi
+from apps.clusters.services.connect import connect
+from apps.jobs import moves
+from apps.jobs.domain import manifests
+from apps.jobs.domain.lifecycle import Act, Decision, Reason, Seen, decide
+from apps.jobs.domain.phases import Phase, Wanted
+from apps.jobs.domain.seen import read_seen
+from apps.jobs.models import Job, JobRank
+from apps.jobs.services import reading
+from apps.streams.services import hint
+from apps.tenants.models import Placement
+
+log = structlog.get_logger(__name__)
+
+LOOK_AGAIN = timedelta(seconds=30)
+SOON = timedelta(seconds=1)
+LONGEST = timedelta(seconds=5)
+"""While a cluster is away, tries come at most this far apart, so that accepted work goes in soon after its return."""
+
+# Volcano's webhook refuses a job until its own cache has seen the queue open, a moment after everybody else has.
+_QUEUE_NOT_SEEN = re.compile(r"queue.*state.*\bOpen\b|state of queue|queue .*not found", re.IGNORECASE | re.DOTALL)
+QUEUE_GRACE = timedelta(seconds=20)
+
+
+def reconcile_job(job: Job) -> timedelta | None:
+    """Take one repeatable step; any worker may take it twice. Returns when to look again, None for never."""
+    try:
+        if job.placement.state != Placement.State.READY and job.state is Phase.SUBMITTED and job.wanted == Wanted.RUN:
+            moves.move(job, Phase.SUBMITTED, moves.Facts(job.attempt, Reason("waiting.placement")))
+            return SOON
+        api = connect(job.placement.cluster)
+        step = _step(api, job)
+        if job.failures:
+            Job.objects.for_system().filter(pk=job.pk).update(failures=0)
+        return step
+    except moves.Stale:
+        return timedelta(0)
+    except Unavailable as error:
+        return _wait(job, error)
+
+
+def _step(api: KubeApi, job: Job) -> timedelta | None:
+    seen = look(api, job)
+    attempt = seen.retries + 1 if seen else job.attempt
+    decision = decide(job.state, Wanted(job.wanted), seen, known_uid=job.object_uid, ranks=job.spec.ranks)
+    if seen:
+        _keep_ranks(job, seen)
+        # The answer to our apply may have been lost: what is there under our label is ours.
+        if not job.object_uid and not job.state.is_final:
+            _keep_uid(job, seen.uid)
+    if decision.act is Act.APPLY:
+        return _apply(api, job)
+    _act(api, job, decision, seen)
+    if job.state.is_final:
+        return None
+    moves.take(job, _with_people(job, decision), attempt)
+    if job.state.is_final:
+        return None
+    return SOON if decision.act is not Act.NONE else LOOK_AGAIN
+
+
+def look(api: KubeApi, job: Job) -> Seen | None:
+    """What the cluster shows of a job, or None when it knows no such object."""
+    place = reading.place(job.placement)
+    name = manifests.object_name(job.pk)
+    try:
+        found = api.get(_path(job, place))
+    except NotFound:
+        return None
+    if found["metadata"].get("labels", {}).get(manifests.JOB_LABEL) != job.pk:
+        raise Conflict("A foreign object has this job's name.")
+    pods = api.list(objects.path(objects.POD, place.namespace), label_selector=f"{manifests.JOB_LABEL}={job.pk}")
+    waiting = not any(pod.get("spec", {}).get("nodeName") for pod in pods)
+    group = None
+    events: list[dict[str, object]] = []
+    if waiting and found.get("status", {}).get("state", {}).get("phase", "Pending") == "Pending":
+        groups = api.list(objects.path(objects.POD_GROUP, place.namespace))
+        uid = found["metadata"]["uid"]
+        group = next((g for g in groups if g["metadata"]["name"] == f"{name}-{uid}"), None)
+        events_path = objects.path(objects.EVENT, place.namespace)
+        events = api.list(events_path, field_selector=f"involvedObject.name={name}-{uid}")
+        events += api.list(events_path, field_selector=f"involvedObject.name={name}")
+    return read_seen(found, pods, group, events)
+
+
+def _path(job: Job, place: manifests.Place) -> str:
+    return objects.path(objects.VOLCANO_JOB, place.namespace, manifests.object_name(job.pk))
+
+
+def _apply(api: KubeApi, job: Job) -> timedelta | None:
+    """Send the job's objects; the same apply again changes nothing. A refusal ends the job with the cluster's text."""
+    place = reading.place(job.placement)
+    try:
+        for manifest in manifests.job_manifests(job.pk, job.spec, place, uid=job.object_uid):
+            applied = api.apply(objects.path_of(manifest), manifest)
+    except Refused as error:
+        if _QUEUE_NOT_SEEN.search(error.text) and timezone.now() - job.created_at < QUEUE_GRACE:
+            return SOON
+        code = "failed.conflict" if isinstance(error, Conflict) else "failed.refused"
+        moves.move(job, Phase.FAILED, moves.Facts(job.attempt, Reason(code, {"text": error.text[:500]})))
+        return None
+    _keep_uid(job, applied.object["metadata"]["uid"])
+    moves.move(job, Phase.WAITING, moves.Facts(job.attempt, Reason("waiting.scheduler")))
+    return SOON
+
+
+def _act(api: KubeApi, job: Job, decision: Decision, seen: Seen | None) -> None:
+    place = reading.place(job.placement)
+    if decision.act is Act.DELETE and seen:
+        api.delete(_path(job, place), uid=seen.uid)
+    elif decision.act in (Act.ABORT, Act.RESUME) and seen:
+        action = "AbortJob" if decision.act is Act.ABORT else "ResumeJob"
+        # One command per retry: Volcano eats a command when it has run it, and a second one would count a retry again.
+        command = manifests.command_manifest(job.pk, place, seen.uid, action, seen.retries)
+        try:
+            api.create(objects.path(objects.VOLCANO_COMMAND, place.namespace), command)
+        except Conflict:
+            log.info("command_already_sent", job=job.pk, action=action)
+
+
+def _with_people(job: Job, decision: Decision) -> Decision:
+    """Say who ended or paused it, where a person did."""
+    codes = {Phase.STOPPED: "stopped.by", Phase.SUSPENDED: "suspended.by"}
+    if decision.phase not in codes or job.wanted == Wanted.RUN:
+        return decision
+    return Decision(decision.phase, decision.act, Reason(codes[decision.phase], {"name": job.wanted_by}))
+
+
+def _keep_uid(job: Job, uid: str) -> None:
+    if uid != job.object_uid:
+        Job.objects.for_system().filter(pk=job.pk).update(object_uid=uid)
+        job.object_uid = uid
+
+
+@transaction.atomic
+def _keep_ranks(job: Job, seen: Seen) -> None:
+    """Write what was seen of each pod; a rank that ended keeps its end when the pod is gone."""
+    known = {rank.pod_uid: rank for rank in JobRank.objects.filter(job=job)}
+    changed = False
+    for rank in seen.ranks:
+        values = {
+            "pod_name": rank.name,
+            "attempt": rank.attempt,
+            "rank": rank.rank,
+            "node": rank.node,
+            "phase": rank.phase,
+            "waiting": rank.waiting[:80],
+            "message": rank.message[:500],
+            "exit_code": rank.exit_code,
+            "started_at": rank.started_at,
+            "ended_at": rank.ended_at,
+        }
+        row = known.get(rank.uid)
+        if row is None or any(getattr(row, key) != value for key, value in values.items()):
+            JobRank.objects.update_or_create(pod_uid=rank.uid, defaults={"job": job, **values})
+            changed = True
+    gone = [uid for uid, row in known.items() if row.phase in ("Running", "Pending")]
+    gone = [uid for uid in gone if uid not in {rank.uid for rank in seen.ranks}]
+    if gone:
+        JobRank.objects.filter(pod_uid__in=gone).update(phase="Gone", ended_at=timezone.now())
+        changed = True
+    if changed:
+        hint(job.topic)
+
+
+def _wait(job: Job, error: Unavailable) -> timedelta:
+    """Keep the job, say what it waits for, and try again: soon at first, at most LONGEST apart."""
+    failures = job.failures + 1
+    Job.objects.for_system().filter(pk=job.pk).update(failures=failures)
+    if job.state is Phase.SUBMITTED:
+        code = "waiting.secrets" if error.system == "secrets" else "waiting.cluster"
+        moves.move(job, Phase.SUBMITTED, moves.Facts(job.attempt, Reason(code)))
+    log.warning("cluster_unavailable", job=job.pk, error=error.text, failures=failures)
+    return min(timedelta(seconds=max(error.retry_after, 2.0 ** min(failures, 4) / 2)), LONGEST)

@@ -1,0 +1,44 @@
+"""The use-cases of training jobs: the one door for pages, REST, commands and other apps."""
+
+from apps.jobs.domain.problems import InvalidDocument, Problem
+from apps.jobs.models import Draft, Job
+from apps.jobs.services.control import NotNow, may_control, resume, stop, suspend
+from apps.jobs.services.drafts import (
+    StaleDraft,
+    ask_dry_run,
+    begin_draft,
+    discard_draft,
+    problems_of,
+    save_draft,
+)
+from apps.jobs.services.messages import problem_text, reason_text
+from apps.jobs.services.reading import history_of, manifests_of, progress_of, ranks_of, timeline_of
+from apps.jobs.services.submit import KeyReused, submit, submit_draft
+
+__all__ = [
+    "Draft",
+    "InvalidDocument",
+    "Job",
+    "KeyReused",
+    "NotNow",
+    "Problem",
+    "StaleDraft",
+    "ask_dry_run",
+    "begin_draft",
+    "discard_draft",
+    "history_of",
+    "manifests_of",
+    "may_control",
+    "problem_text",
+    "problems_of",
+    "progress_of",
+    "ranks_of",
+    "reason_text",
+    "resume",
+    "save_draft",
+    "stop",
+    "submit",
+    "submit_draft",
+    "suspend",
+    "timeline_of",
+]

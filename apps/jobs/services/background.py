@@ -1,0 +1,51 @@
+"""What lower apps ask of jobs through their registries, and what background work does to a row."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from apps.accounts.types import Actor
+from apps.jobs.models import Draft, Job
+
+LEASE = timedelta(seconds=60)
+"""Longer than every call of one look together; a dead worker's job is taken over after it."""
+
+
+def due_jobs() -> list[str]:
+    """Ids of jobs to look at now."""
+    return list(Job.objects.for_system().due().order_by("due_at").values_list("pk", flat=True)[:200])
+
+
+def may_follow_job(actor: Actor, job_id: str) -> bool:
+    return Job.objects.visible_to(actor).filter(pk=job_id).exists()
+
+
+def may_follow_draft(actor: Actor, draft_id: str) -> bool:
+    try:
+        return Draft.objects.visible_to(actor).filter(pk=uuid.UUID(draft_id)).exists()
+    except ValueError:
+        return False
+
+
+def claim(job_id: str) -> Job | None:
+    """Take the lease of a job, or leave word that it must be looked at again; None if there is nothing to do."""
+    rows = Job.objects.for_system().filter(pk=job_id)
+    free = Q(lease_until=None) | Q(lease_until__lt=Now())
+    if rows.filter(free).update(lease_until=timezone.now() + LEASE, due_at=None):
+        return rows.select_related("placement__tenant", "placement__cluster").get()
+    rows.update(due_at=Now())
+    return None
+
+
+def let_go(job: Job, look_again: datetime | None) -> bool:
+    """Give the lease back and say when to look again; True if somebody asked for a look meanwhile (do it now)."""
+    rows = Job.objects.for_system().filter(pk=job.pk)
+    asked = bool(rows.filter(due_at__lte=Now()).update(lease_until=None))
+    if not asked:
+        rows.update(lease_until=None, due_at=look_again)
+    return asked

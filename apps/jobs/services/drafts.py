@@ -1,0 +1,97 @@
+"""The wizard's document: begun, filled, judged by the API server, thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import F
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from apps.accounts.types import Actor, Permission
+from apps.adapters.broker import wake
+from apps.audit import services as audit
+from apps.jobs.domain.problems import InvalidDocument, Problem
+from apps.jobs.domain.spec import SIZE_FIELDS, fields_of, read_fields, read_spec
+from apps.jobs.domain.templates import TEMPLATES
+from apps.jobs.models import Draft, Job
+from apps.streams.services import hint
+
+DRAFT_BEGUN = audit.action("draft.begun", _("{actor} began a draft from {template}"))
+DRAFT_DISCARDED = audit.action("draft.discarded", _("{actor} discarded the draft {name}"))
+
+STEPS = ("data", "size", "review")
+"""The wizard's steps after the choice of a template."""
+
+
+class StaleDraft(Exception):
+    """Another tab saved this draft meanwhile; nothing was written."""
+
+
+@audit.use_case(DRAFT_BEGUN)
+def begin_draft(actor: Actor, *, tenant_id: int, template: str = "", clone_of: Job | None = None) -> Draft:
+    """A new draft from a template, or from a job the actor may see. Raises InvalidDocument for an unknown template."""
+    actor.require(Permission.JOB_SUBMIT, tenant_id, target=f"tenant:{tenant_id}")
+    document = dict(clone_of.document) if clone_of else {"template": template}
+    if document["template"] not in TEMPLATES:
+        raise InvalidDocument([Problem("template", "unknown-template", {"value": template[:40]})])
+    draft = Draft.objects.create(tenant_id=tenant_id, owner_id=actor.user_pk, document=document, cloned_from=clone_of)
+    audit.record(DRAFT_BEGUN, actor, f"draft:{draft.pk}", tenant_id=tenant_id, template=document["template"])
+    return draft
+
+
+def save_draft(actor: Actor, draft: Draft, typed: Mapping[str, Any], *, version: int) -> Draft:
+    """Keep what was typed into some fields, right or wrong. Raises StaleDraft unless `version` is the stored one.
+
+    Not audited: a draft is its owner's notebook until it is submitted.
+    """
+    actor.require(Permission.JOB_SUBMIT, draft.tenant_id, target=f"draft:{draft.pk}")
+    known = fields_of(TEMPLATES[draft.document["template"]])
+    document = {**draft.document, **{key: value for key, value in typed.items() if key in known}}
+    here = Draft.objects.for_system().filter(pk=draft.pk, version=version)
+    if not here.update(document=document, version=F("version") + 1, updated_at=Now()):
+        raise StaleDraft
+    draft.refresh_from_db()
+    return draft
+
+
+def problems_of(draft: Draft, step: str = "") -> list[Problem]:
+    """What is wrong with the fields of one step, or (without a step) with the whole document."""
+    template = TEMPLATES[draft.document["template"]]
+    every = fields_of(template)
+    chosen = {key: field for key, field in every.items() if not step or (key in SIZE_FIELDS) == (step == "size")}
+    _values, problems = read_fields(chosen, draft.document)
+    if not problems and not step:
+        problems = whole_problems(draft.document)
+    return problems
+
+
+def whole_problems(document: Mapping[str, Any]) -> list[Problem]:
+    """Faults that only show when all fields are read."""
+    try:
+        spec = read_spec(document)
+    except InvalidDocument as invalid:
+        return invalid.problems
+    batch = spec.parameters.get("global_batch")
+    if batch is not None and batch % spec.ranks:
+        return [Problem("global_batch", "batch-ranks", {"batch": batch, "ranks": spec.ranks})]
+    return []
+
+
+def ask_dry_run(actor: Actor, draft: Draft) -> None:
+    """Let a task ask the API server what it would say; the page is hinted when the answer is there."""
+    actor.require(Permission.JOB_SUBMIT, draft.tenant_id, target=f"draft:{draft.pk}")
+    draft.dry_run = {"state": "asked", "version": draft.version}
+    draft.save(update_fields=["dry_run"])
+    hint(draft.topic)
+    wake("jobs.dry_run", str(draft.pk))
+
+
+@audit.use_case(DRAFT_DISCARDED)
+def discard_draft(actor: Actor, draft: Draft) -> None:
+    """Throw a draft away; the job it became, if it did, stays."""
+    actor.require(Permission.JOB_SUBMIT, draft.tenant_id, target=f"draft:{draft.pk}")
+    name = str(draft.document.get("name", ""))
+    audit.record(DRAFT_DISCARDED, actor, f"draft:{draft.pk}", tenant_id=draft.tenant_id, name=name)
+    draft.delete()

@@ -1,0 +1,132 @@
+"""Codes of the domain in words for people: what happened and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from apps.jobs.domain.phases import Phase
+from apps.jobs.domain.problems import Problem
+
+PHASES: dict[Phase, Promise] = {
+    Phase.SUBMITTED: _("Submitted"),
+    Phase.WAITING: _("Waiting"),
+    Phase.STARTING: _("Starting"),
+    Phase.RUNNING: _("Running"),
+    Phase.RESTARTING: _("Restarting"),
+    Phase.SUSPENDING: _("Suspending"),
+    Phase.SUSPENDED: _("Suspended"),
+    Phase.STOPPING: _("Stopping"),
+    Phase.STOPPED: _("Stopped"),
+    Phase.SUCCEEDED: _("Succeeded"),
+    Phase.FAILED: _("Failed"),
+}
+
+REASONS: dict[str, Promise] = {
+    "": _("Nothing to report."),
+    "waiting.cluster": _("The cluster does not answer. The job is kept and goes in as soon as it is back."),
+    "waiting.secrets": _(
+        "The secrets server does not answer, so the cluster cannot be asked. The job is kept and goes in by itself."
+    ),
+    "waiting.placement": _("The tenant's place in the cluster is still being prepared."),
+    "waiting.scheduler": _("The scheduler has not looked at the job yet."),
+    "waiting.queue-limit": _(
+        "The queue's limit leaves too few free GPUs for all ranks at once. It starts when other jobs of the queue end."
+    ),
+    "waiting.cluster-full": _(
+        "The cluster has too few free GPUs for all ranks at once. It starts by itself when other jobs end."
+    ),
+    "waiting.nodes": _("No set of nodes has room for all ranks at once: {text}"),
+    "waiting.quota": _("The namespace's quota refuses its pods: {text}"),
+    "waiting.volume": _("A volume the job needs is missing: {text}"),
+    "waiting.plugin": _("Volcano could not prepare the job: {text}"),
+    "starting.placed": _("Every rank has a node; the containers are being started."),
+    "starting.image": _(
+        "The image of rank {rank} cannot be pulled. Check its name, then stop this job and clone it with the right one."
+    ),
+    "starting.containers": _("Rank {rank} is not running yet: {text}"),
+    "failed.exit": _("Rank {rank} ended with exit code {code}. Its last log lines say why."),
+    "failed.cluster": _("The cluster ended the job and gave no exit code. The history below has the order of events."),
+    "failed.disappeared": _(
+        "Somebody deleted the job's objects in the cluster outside the portal. Clone it to run it again."
+    ),
+    "failed.refused": _("The cluster refused the job: {text}. Change it in a clone and submit again."),
+    "failed.conflict": _("The cluster already holds a foreign object under this job's name. Clone the job."),
+    "stopped.by": _("Stopped by {name}."),
+    "suspended.by": _("Suspended by {name}. It keeps its checkpoints and holds no GPU."),
+}
+
+PROBLEMS: dict[str, Promise] = {
+    "required": _("Fill this in."),
+    "not-whole": _("“{value}” is not a whole number."),
+    "not-number": _("“{value}” is not a number."),
+    "out-of-range": _("“{value}” is out of range: choose from {minimum} to {maximum}."),
+    "not-text": _("This must be text."),
+    "too-long": _("This has {length} characters; at most {maximum} fit."),
+    "unprintable": _("Remove line breaks and other characters that cannot be shown."),
+    "name-characters": _("A name may not contain / \\ < or >."),
+    "not-image": _(
+        "“{value}” is not an image reference. It reads like team/trainer:1.4, in lower case, without spaces."
+    ),
+    "unclosed-quote": _("A quotation mark is opened and never closed."),
+    "env-line": _("“{line}” is not of the form NAME=value."),
+    "env-name": _("“{name}” cannot name a variable: use letters, digits and _, and do not begin with a digit."),
+    "env-secret": _("“{name}” looks like a secret. Variables can be read by everybody in the tenant; leave it out."),
+    "unknown-template": _("There is no template “{value}”."),
+    "unknown-field": _("This template has no such field."),
+    "batch-ranks": _("A batch of {batch} cannot be shared evenly by {ranks} ranks: choose a multiple of {ranks}."),
+    "too-many-gpus": _("{gpus} GPUs are more than the tenant's queue ever gives ({limit})."),
+    "no-placement": _("This tenant has no place in a cluster yet. Ask a platform operator to provision it."),
+}
+
+FIELDS: dict[str, tuple[Promise, Promise]] = {
+    "name": (_("Name"), _("What people read. The objects in the cluster are named after the job's id.")),
+    "note": (_("Note to the team"), _("Why this run, in a sentence. Optional.")),
+    "steps": (_("Steps"), _("Optimizer steps to make in all.")),
+    "learning_rate": (_("Learning rate"), _("0.003 learns well; 30 diverges, to see what that looks like.")),
+    "global_batch": (_("Global batch"), _("Samples in a step over all ranks.")),
+    "checkpoint_every": (_("Checkpoint every"), _("Steps between checkpoints; a restart loses at most these.")),
+    "seed": (_("Seed"), _("The same seed gives the same run.")),
+    "step_seconds": (_("Pause per step"), _("Seconds each step waits, so that there is time to watch.")),
+    "image": (_("Image"), _("Any image with torchrun in it, such as team/trainer:1.4.")),
+    "script": (_("Script and arguments"), _("What torchrun starts, such as train.py --config base.yaml.")),
+    "processes": (_("Processes per rank"), _("torchrun's nproc_per_node, usually one for each GPU.")),
+    "environment": (
+        _("Environment"),
+        _("One NAME=value a line. No secrets here: everybody in the tenant can read them."),
+    ),
+    "ranks": (_("Ranks"), _("Pods that run together. All of them start, or none.")),
+    "gpus_per_rank": (_("GPUs per rank"), _("Whole GPUs in one pod.")),
+    "cpus_per_rank": (_("CPU cores per rank"), _("0.5 is half a core.")),
+    "memory_gib_per_rank": (_("Memory per rank"), _("In GiB.")),
+    "attempts": (_("Attempts"), _("How often the job may run in all; a restart or a resume takes one.")),
+    "grace_seconds": (_("Grace"), _("Seconds a rank gets to save a checkpoint when it is told to end.")),
+}
+
+TEMPLATES: dict[str, tuple[Promise, Promise]] = {
+    "charlm": (
+        _("Character language model"),
+        _("A small model trained from scratch by several ranks. Nothing to prepare; see a loss curve within a minute."),
+    ),
+    "torchrun": (
+        _("PyTorch with torchrun"),
+        _("Your own image and script, started on every rank with its rank, world size and master address filled in."),
+    ),
+}
+
+
+def reason_text(code: str, params: Mapping[str, Any]) -> str:
+    """A reason as a sentence in the reader's language. A code without words is shown as it is."""
+    return _filled(str(REASONS.get(code, code)), params)
+
+
+def problem_text(problem: Problem) -> str:
+    """A problem of a field as a sentence in the reader's language."""
+    return _filled(str(PROBLEMS.get(problem.code, problem.code)), problem.params)
+
+
+def _filled(text: str, params: Mapping[str, Any]) -> str:
+    return text.format_map({key: str(value) for key, value in params.items()}) if params else text

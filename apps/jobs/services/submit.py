@@ -1,0 +1,101 @@
+"""Submitting: from a draft or a document to a row that the reconciler takes to the cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from apps.accounts.types import Actor, Permission
+from apps.adapters.broker import wake
+from apps.audit import services as audit
+from apps.jobs.domain.phases import Phase
+from apps.jobs.domain.problems import InvalidDocument, Problem
+from apps.jobs.domain.spec import read_spec
+from apps.jobs.models import Draft, IdempotencyKey, Job, JobPhase, new_job_id
+from apps.jobs.services.drafts import whole_problems
+from apps.streams.services import hint
+from apps.tenants import services as tenants
+
+JOB_SUBMITTED = audit.action("job.submitted", _("{actor} submitted the job {name} with {gpus} GPUs"))
+
+
+class KeyReused(Exception):
+    """The same idempotency key came with another request."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is submitted where. `job_id` is chosen before the commit: every retry speaks of the same objects."""
+
+    tenant_id: int
+    document: Mapping[str, Any]
+    job_id: str
+    cloned_from_id: str | None = None
+
+
+@audit.use_case(JOB_SUBMITTED)
+def submit_draft(actor: Actor, *, draft: Draft) -> Job:
+    """Submit a draft once: a second press of the button finds the job of the first. Raises InvalidDocument."""
+    actor.require(Permission.JOB_SUBMIT, draft.tenant_id, target=f"draft:{draft.pk}")
+    draft = Draft.objects.for_system().select_for_update().get(pk=draft.pk)
+    if job := Job.objects.for_system().filter(pk=draft.job_id).first():
+        return job
+    job = _create(actor, Request(draft.tenant_id, draft.document, draft.job_id, draft.cloned_from_id))
+    draft.submitted_at = Now()
+    draft.save(update_fields=["submitted_at"])
+    return job
+
+
+@audit.use_case(JOB_SUBMITTED)
+def submit(actor: Actor, *, tenant_id: int, document: Mapping[str, Any], key: str = "") -> Job:
+    """Submit a document. With a `key`, the same request again answers with the same job; raises KeyReused if it
+    differs, InvalidDocument with every problem of the document."""
+    actor.require(Permission.JOB_SUBMIT, tenant_id, target=f"tenant:{tenant_id}")
+    if not key:
+        return _create(actor, Request(tenant_id, document, new_job_id()))
+    digest = hashlib.sha256(json.dumps([tenant_id, document], sort_keys=True).encode()).hexdigest()
+    with connection.cursor() as cursor:  # two requests with one key take turns
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"{actor.user_pk}:{key}"])
+    known = IdempotencyKey.objects.select_related("job").filter(owner_id=actor.user_pk, key=key).first()
+    if known is None:
+        job = _create(actor, Request(tenant_id, document, new_job_id()))
+        IdempotencyKey.objects.create(owner_id=actor.user_pk, key=key, digest=digest, job=job)
+        return job
+    if known.digest != digest:
+        raise KeyReused
+    return known.job
+
+
+def _create(actor: Actor, request: Request) -> Job:
+    if problems := whole_problems(request.document):
+        raise InvalidDocument(problems)
+    spec = read_spec(request.document)
+    placement = tenants.placement_of(request.tenant_id)
+    if placement is None:
+        raise InvalidDocument([Problem("", "no-placement")])
+    if spec.gpus > placement.gpus:
+        raise InvalidDocument([Problem("ranks", "too-many-gpus", {"gpus": spec.gpus, "limit": placement.gpus})])
+    job = Job(
+        pk=request.job_id,
+        tenant_id=request.tenant_id,
+        owner_id=actor.user_pk,
+        placement=placement,
+        name=spec.name,
+        document=spec.document(),
+        gpus=spec.gpus,
+        cloned_from_id=request.cloned_from_id,
+    )
+    job.save(force_insert=True)
+    JobPhase.objects.create(job=job, phase=Phase.SUBMITTED)
+    audit.record(JOB_SUBMITTED, actor, f"job:{job.pk}", tenant_id=job.tenant_id, name=job.name, gpus=job.gpus)
+    hint(job.topic)
+    hint(f"tenant.{job.tenant_id}")
+    wake("jobs.reconcile_job", job.pk)
+    return job

@@ -1,0 +1,101 @@
+"""Whether this process lives and whether the portal can serve, and the pages for what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import redis
+import structlog
+from django.conf import settings
+from django.db import Error, OperationalError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+
+from apps.audit.services import Denied
+
+log = structlog.get_logger(__name__)
+
+_cache = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)
+
+
+def healthz(_request: HttpRequest) -> HttpResponse:
+    """This process answers."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+@never_cache
+def readyz(_request: HttpRequest) -> HttpResponse:
+    """The database answers and is migrated, the cache answers: 200, else 503 with what is missing."""
+    parts = {"database": _database(), "cache": _redis()}
+    ready = all(state == "ok" for state in parts.values())
+    return JsonResponse({"ready": ready, **parts}, status=200 if ready else 503)
+
+
+_migrated = False
+
+
+def _database() -> str:
+    global _migrated
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        if not _migrated:
+            executor = MigrationExecutor(connection)
+            _migrated = not executor.migration_plan(executor.loader.graph.leaf_nodes())
+    except Error:
+        return "unreachable"
+    return "ok" if _migrated else "not migrated"
+
+
+def _redis() -> str:
+    try:
+        _cache.ping()
+    except redis.RedisError:
+        return "unreachable"
+    return "ok"
+
+
+def _page(request: HttpRequest, status: int) -> HttpResponse:
+    if request.path.startswith("/api/"):
+        body = {"type": "about:blank", "title": HttpResponse(status=status).reason_phrase, "status": status}
+        return JsonResponse(body, status=status, content_type="application/problem+json")
+    return render(request, f"errors/{status}.html", status=status)
+
+
+def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """403 with the sentence that says which right is missing and whom to ask."""
+    return render(request, "errors/403.html", {"reason": getattr(exception, "reason", "")}, status=403)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    return render(request, "errors/csrf.html", {"reason": reason}, status=403)
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    return _page(request, 404)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    return _page(request, 500)
+
+
+class TroubleMiddleware:
+    """A use-case said no, or the database was away: one page each, whatever view it happened in."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if isinstance(exception, Denied):
+            return forbidden(request, exception)
+        if isinstance(exception, OperationalError):
+            log.exception("database_unavailable")
+            response = _page(request, 503)
+            response["Retry-After"] = "5"
+            return response
+        return None

@@ -1,0 +1,23 @@
+"""The whole map. Every route here is in the access table (tests/test_access_table.py)."""
+
+from django.urls import include, path
+from drf_spectacular.views import SpectacularAPIView
+
+from apps.jobs import urls as jobs
+from maasportal import health
+
+urlpatterns = [
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+    path("oidc/", include("mozilla_django_oidc.urls")),
+    path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("api/v1/", include((jobs.api_patterns, "api"))),
+    path("", include("apps.accounts.urls")),
+    path("", include("apps.audit.urls")),
+    path("", include("apps.jobs.urls")),
+    path("", include("apps.portal.urls")),
+]
+
+handler403 = "maasportal.health.forbidden"
+handler404 = "maasportal.health.not_found"
+handler500 = "maasportal.health.server_error"

@@ -1,0 +1,8 @@
+"""Pages and REST for production servers."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "maasportal.settings")
+application = get_wsgi_application()
