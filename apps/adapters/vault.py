@@ -88,13 +88,15 @@ class VaultKV:
                 role_id = self._role_id_file.read_text().strip()
                 secret_id = self._secret_id_file.read_text().strip()
             except OSError as error:
-                raise Unavailable(f"The secrets server's role files cannot be read: {error.strerror}") from error
+                raise Unavailable(
+                    f"The secrets server's role files cannot be read: {error.strerror}", system="secrets"
+                ) from error
             began = time.monotonic()
             try:
                 answer: dict[str, Any] = self._client.auth.approle.login(role_id=role_id, secret_id=secret_id)
             except (exceptions.InvalidRequest, exceptions.Forbidden) as error:
                 text = "The secrets server does not accept the portal's own role."
-                raise Unavailable(text, code=400, retry_after=CREDENTIAL_RETRY) from error
+                raise Unavailable(text, code=400, retry_after=CREDENTIAL_RETRY, system="secrets") from error
             self._login_again = began + float(answer["auth"]["lease_duration"]) * 2 / 3
 
     def _alive(self) -> bool:
@@ -118,16 +120,16 @@ class _translated:  # noqa: N801 (reads as a statement)
 
 def _ours(error: exceptions.VaultError | requests.RequestException) -> OutsideError:
     if isinstance(error, requests.RequestException):
-        return Unavailable(f"The secrets server did not answer ({type(error).__name__}).")
+        return Unavailable(f"The secrets server did not answer ({type(error).__name__}).", system="secrets")
     if isinstance(error, exceptions.InvalidPath):
         return NotFound("Nothing is stored there.", code=404)
     if isinstance(error, exceptions.Forbidden):
         return Refused("The secrets server's policy does not let the portal do this.", code=403)
     if isinstance(error, exceptions.VaultDown):
-        return Unavailable("The secrets server is sealed or down.", code=503)
+        return Unavailable("The secrets server is sealed or down.", code=503, system="secrets")
     if isinstance(error, exceptions.InvalidRequest):
         return Refused(f"The secrets server refused: {'; '.join(error.errors or [])[:1000]}", code=400)
-    return Unavailable(f"The secrets server failed ({type(error).__name__}).")
+    return Unavailable(f"The secrets server failed ({type(error).__name__}).", system="secrets")
 
 
 def _checked(path: str) -> str:

@@ -83,7 +83,7 @@ def failure(answer: Answer) -> OutsideError:
     kind = _classes(answer)
     text = shown(answer)
     if issubclass(kind, Unavailable):
-        wait = CREDENTIAL_RETRY if kind is CredentialRefused else 5.0
+        wait = CREDENTIAL_RETRY if kind is CredentialRefused else 1.0
         return kind(text, code=answer.code, retry_after=answer.retry_after if answer.retry_after is not None else wait)
     return kind(text, code=answer.code)
 

@@ -84,15 +84,10 @@ def everywhere(kind: Kind) -> str:
     return f"/api/{kind.api}/{kind.plural}" if "/" not in kind.api else f"/apis/{kind.api}/{kind.plural}"
 
 
-def path_of(body: Mapping[str, Any]) -> str:
-    """The path of the object that a manifest describes."""
-    metadata = body["metadata"]
-    return path(kind_of(body), metadata.get("namespace", ""), metadata["name"])
-
-
-def collection_of(object_path: str) -> str:
-    """The path to POST to, from the path of an object."""
-    return object_path.rpartition("/")[0]
+def object_path(manifest: Mapping[str, Any]) -> str:
+    """The path of the object a manifest describes, or of its collection when it has no name."""
+    metadata = manifest["metadata"]
+    return path(kind_of(manifest), metadata.get("namespace", ""), metadata.get("name", ""))
 
 
 def checked(raw: str) -> str:
