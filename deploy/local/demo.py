@@ -30,6 +30,12 @@ from deploy.local.supervise import Supervisor
 
 START_SECONDS = 45
 
+SERVERS = ("postgres", "valkey", "openbao")
+CLUSTER = ("apiserver", "volcano", "nodeagent")
+PORTAL = ("identity", "web", "worker", "watch", "migrations", "static", "people")
+
+ALL = frozenset((*SERVERS, *CLUSTER, *PORTAL))
+
 STOP_ORDER = (("web", "worker", "watch"), ("volcano", "nodeagent"), ("apiserver", "identity"))
 """Whoever asks goes before whoever answers; the servers last, all at once."""
 
@@ -54,7 +60,7 @@ class Demo:
             self.say(f"ended {ended} processes that a demo before this one had left")
         servers = [
             server
-            for server in choose(self.home, ("postgres", "valkey", "openbao"), self.stack.given, durable=True)
+            for server in choose(self.home, SERVERS, self.stack.given, durable=True)
             if server.name not in self.without
         ]
         claim_ports(self.home, servers, "apiserver", "identity", web=self.port)
@@ -161,6 +167,15 @@ class Demo:
         """For a shell of one's own: `set -a; . var/demo/env; python manage.py shell`."""
         write_private(self.home.root / "env", "".join(f"{key}='{value}'\n" for key, value in sorted(env.items())))
 
+    def welcome(self) -> str:
+        lines = []
+        if "apiserver" in self.programs:
+            lines.append(f"The cluster's administrator has the kubeconfig {self.stack.kubeconfig}")
+        if "web" in self.programs:
+            everybody = people.table(self.home.secret_path("people.json"))
+            lines.append(f"Who can log in (name, password, role):\n\n{everybody}\n\nOpen {self.stack.url}")
+        return "\n\n".join(lines)
+
     # --- being up ---------------------------------------------------------------------------------------------------
 
     def watch_over(self, ended: threading.Event) -> None:
@@ -254,9 +269,7 @@ def run(home: Home, claim: Claim, demo: Demo) -> int:
     try:
         demo.start()
         claim.publish({"url": demo.stack.url})
-        demo.say(f"ready: {demo.stack.url}\n\nWho can log in (name, password, role):\n")
-        print(people.table(home.secret_path("people.json")), flush=True)
-        print("\nCtrl-C ends the demo.", flush=True)
+        print(f"\n{demo.welcome()}\n\nCtrl-C ends it.", flush=True)
         demo.watch_over(ended)
     except KeyboardInterrupt:
         pass
@@ -300,7 +313,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--port", type=int, default=int(os.environ.get("MAAS_PORT", "8000")), help="or the next free one"
     )
-    parser.add_argument("--without", default="", help="names not to start, with commas: worker,watch")
+    parser.add_argument("--only", type=_names, help="start only these, names with commas: postgres,valkey,web")
+    parser.add_argument("--without", type=_names, default=frozenset(), help="do not start these: worker,watch")
     parser.add_argument("--stop", action="store_true", help="end the demo that runs in this folder")
     options = parser.parse_args(argv)
     home = Home(options.dir)
@@ -317,12 +331,19 @@ def main(argv: list[str]) -> int:
         print(f"the demo is running already: {holder.get('url', 'it is starting')} (`make demo-stop` ends it)")
         return 0
     print(
-        f"The demo of MaaS Portal, in {home.root}. It runs the commands that its users submit on this machine, as the "
-        "user who starts it; it listens on loopback only. Ctrl-C ends everything.",
+        f"MaaS Portal on this machine, in {home.root}. It runs the commands that its users submit, here, as you; it "
+        "listens on loopback only.",
         flush=True,
     )
-    without = frozenset(name.strip() for name in options.without.split(",") if name.strip())
+    without = options.without | (ALL - options.only if options.only else frozenset())
     return run(home, claim, Demo(home, without, options.port))
+
+
+def _names(text: str) -> frozenset[str]:
+    names = frozenset(name.strip() for name in text.split(",") if name.strip())
+    if unknown := names - ALL:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(sorted(ALL))}")
+    return names
 
 
 if __name__ == "__main__":

@@ -21,8 +21,9 @@ TREE = Path(__file__).resolve().parents[2]
 SHARED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "PYTHONDONTWRITEBYTECODE")
 """What programs get from the environment of whoever starts the demo. Nothing else: users' commands run here."""
 
-PASSED_ON = ("DATABASE_URL", "MIGRATE_DATABASE_URL", "REDIS_URL", "VAULT_ADDR", "VAULT_TOKEN", "VAULT_ROLE_ID_FILE")
-PASSED_ON_PREFIXES = ("MAAS_", "OIDC_", "VAULT_")
+PORTAL_VARIABLES = ("DATABASE_URL", "MIGRATE_DATABASE_URL", "REDIS_URL", "VAULT_", "OIDC_", "MAAS_")
+"""Beginnings of the names that the portal reads, and that win over the demo's own values."""
+
 MARK = "MAAS_DEMO_HOME"
 """Every process of a demo carries its folder in this variable, so that what is left of one can be found."""
 
@@ -64,7 +65,7 @@ class Stack:
             "MALLOC_ARENA_MAX": "2",
         }
         self.home.secret("django")
-        passed_on = {k: v for k, v in self.given.items() if k in PASSED_ON or k.startswith(PASSED_ON_PREFIXES)}
+        passed_on = {key: value for key, value in self.given.items() if key.startswith(PORTAL_VARIABLES)}
         merged = own | dict(servers) | passed_on
         return {"MIGRATE_DATABASE_URL": merged.get("DATABASE_URL", "")} | merged
 
