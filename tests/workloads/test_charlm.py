@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from deploy.workloads.charlm.checkpoint import Checkpoints, State
+from deploy.workloads.charlm.log import Log
 from deploy.workloads.charlm.model import Model
+from deploy.workloads.charlm.ring import Alone
 from deploy.workloads.charlm.text import Corpus, batch
 from tests.workloads.ranks import parameters
 
@@ -57,6 +60,12 @@ def test_a_learning_rate_that_is_too_high_diverges_and_leaves_no_bad_checkpoint(
     manifests = list((tmp_path / "ck").glob("*/manifest.json"))
     assert 1 <= len(manifests) <= 3
     assert all(np.isfinite(parameters(manifest.parent)).all() for manifest in manifests)
+
+
+def test_numbers_that_are_not_finite_are_not_saved(tmp_path):
+    state = State(5, np.array([[0.0, 1.0], [0.0, np.inf]]))
+    Checkpoints(tmp_path, {}, Alone(), Log("harbour", 0)).save(state, {})
+    assert not list(tmp_path.iterdir())
 
 
 # --- what is lost, and what is not
