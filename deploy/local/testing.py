@@ -35,6 +35,11 @@ def serve(*names: str) -> None:
 atexit.register(_running.close)
 
 
+def clean_env() -> dict[str, str]:
+    """The environment without the portal's variables: for a demo that shall not use the test run's own servers."""
+    return {key: value for key, value in os.environ.items() if not key.startswith((*PORTAL_VARIABLES, "DJANGO_"))}
+
+
 @dataclass(frozen=True)
 class RunningDemo:
     home: Home
@@ -84,11 +89,11 @@ def demo(directory: Path | None = None, *arguments: str) -> Iterator[RunningDemo
         root = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="maas-portal-demo-")))
         output = root / "demo.log"
         output.parent.mkdir(parents=True, exist_ok=True)
-        # Servers of the test run are not the demo's.
-        env = {key: value for key, value in os.environ.items() if not key.startswith((*PORTAL_VARIABLES, "DJANGO_"))}
         command = [sys.executable, "-m", "deploy.local.demo", "--dir", str(root), *arguments]
         with output.open("wb") as log:
-            process = subprocess.Popen(command, cwd=TREE, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            process = subprocess.Popen(
+                command, cwd=TREE, env=clean_env(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
         stack.callback(_end, process)
 
         def ready() -> None:

@@ -21,6 +21,7 @@ import redis
 from deploy.local.home import Home
 from deploy.local.servers import Running, choose
 from deploy.local.stack import TREE
+from deploy.local.testing import clean_env
 from tests.needs import require
 
 NAMES = ("postgres", "valkey", "openbao")
@@ -202,4 +203,4 @@ def test_root_may_keep_the_data_where_no_other_account_can_go() -> None:
 @pytest.mark.parametrize("code", [0, 7])
 def test_with_servers_passes_on_the_commands_exit_code(code: int, root: Path) -> None:
     command = [sys.executable, "-m", "deploy.local.with_servers", f"--dir={root}", "--", "sh", "-c", f"exit {code}"]
-    assert subprocess.run(command, cwd=TREE).returncode == code
+    assert subprocess.run(command, cwd=TREE, env=clean_env()).returncode == code
