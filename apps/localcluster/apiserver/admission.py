@@ -1,0 +1,144 @@
+"""Admission: what stands between a well-formed write and the store.
+
+Built-in checks first (namespace, service account, priority), then the webhooks of Mutating- and
+ValidatingWebhookConfigurations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from apps.localcluster.apiserver.errors import StatusError, forbidden, not_found
+from apps.localcluster.apiserver.kinds import Kind, Registry
+from apps.localcluster.apiserver.requests import Request
+from apps.localcluster.apiserver.store import Store
+
+Object = dict[str, Any]
+
+DEFAULT_TOLERATION_SECONDS = 300
+
+
+@dataclass
+class Operation:
+    """One write on its way: `name` CREATE, UPDATE, DELETE or CONNECT; hooks may replace `item`."""
+
+    request: Request
+    name: str
+    item: Object
+    old: Object | None
+    warnings: list[str] = field(default_factory=list)
+
+
+class Hooks(Protocol):
+    """The webhooks of the cluster."""
+
+    async def mutate(self, operation: Operation) -> None: ...
+
+    async def validate(self, operation: Operation) -> None: ...
+
+
+class Rights(Protocol):
+    """Who may do what."""
+
+    def check(self, request: Request, verb: str) -> None: ...
+
+
+class Admission:
+    """Runs every admission step of a write."""
+
+    def __init__(self, store: Store, registry: Registry, hooks: Hooks, rights: Rights) -> None:
+        self.store, self.registry, self.hooks, self.rights = store, registry, hooks, rights
+
+    async def may_create(self, request: Request) -> None:
+        """An apply of something new needs the right to create."""
+        self.rights.check(request, "create")
+
+    async def mutate(self, operation: Operation) -> None:
+        if operation.name == "CREATE":
+            self._namespace_open(operation)
+            if operation.request.kind.resource == "pods" and not operation.request.target.subresource:
+                self._pod(operation)
+        await self.hooks.mutate(operation)
+
+    async def validate(self, operation: Operation) -> None:
+        await self.hooks.validate(operation)
+
+    def _namespace_open(self, operation: Operation) -> None:
+        """New objects need a namespace that is there and stays."""
+        request = operation.request
+        if not request.kind.namespaced:
+            return
+        record = self.store.get("namespaces", ("", request.namespace))
+        if record is None:
+            namespaces = self.registry.find("", "v1", "namespaces")
+            assert namespaces is not None
+            raise not_found(namespaces, request.namespace)
+        if record.deleting:
+            raise terminating(request.kind, operation.item["metadata"].get("name", ""), request.namespace)
+
+    def _pod(self, operation: Operation) -> None:
+        """Service account, priority and tolerations of a new pod."""
+        pod, request = operation.item, operation.request
+        spec = pod["spec"]
+        account = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
+        name = pod["metadata"].get("name", "")
+        if self.store.get("serviceaccounts", (request.namespace, account)) is None:
+            raise forbidden(
+                request.kind,
+                name,
+                f'error looking up service account {request.namespace}/{account}: serviceaccount "{account}" not found',
+            )
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+        self._priority(operation)
+        tolerations = spec.setdefault("tolerations", [])
+        for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+            if not any(
+                (each.get("key") in (key, None, "") and each.get("operator") == "Exists") or each.get("key") == key
+                for each in tolerations
+            ):
+                tolerations.append(
+                    {
+                        "key": key,
+                        "operator": "Exists",
+                        "effect": "NoExecute",
+                        "tolerationSeconds": DEFAULT_TOLERATION_SECONDS,
+                    }
+                )
+
+    def _priority(self, operation: Operation) -> None:
+        spec = operation.item["spec"]
+        name = spec.get("priorityClassName", "")
+        if name:
+            record = self.store.get("priorityclasses.scheduling.k8s.io", ("", name))
+            if record is None:
+                raise forbidden(
+                    operation.request.kind,
+                    operation.item["metadata"].get("name", ""),
+                    f"no PriorityClass with name {name} was found",
+                )
+            chosen = record.load()
+        else:
+            records = self.store.select("priorityclasses.scheduling.k8s.io")
+            defaults = [each for each in (record.load() for record in records) if each.get("globalDefault")]
+            chosen = min(defaults, key=lambda each: each["value"], default={})
+            if chosen:
+                spec["priorityClassName"] = chosen["metadata"]["name"]
+        spec["priority"] = chosen.get("value", 0)
+        spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy", "PreemptLowerPriority"))
+
+
+def terminating(kind: Kind, name: str, namespace: str) -> StatusError:
+    """Refusal of a new object in a namespace that is going."""
+    error = forbidden(
+        kind, name, f"unable to create new content in namespace {namespace} because it is being terminated"
+    )
+    assert error.details is not None
+    error.details["causes"] = [
+        {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {namespace} is being terminated",
+            "field": "metadata.namespace",
+        }
+    ]
+    return error

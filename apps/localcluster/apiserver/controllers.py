@@ -1,0 +1,227 @@
+"""What a cluster does on its own: fills and empties namespaces, collects orphans, installs custom kinds.
+
+One loop over the store's history; every step looks at the present state, so a step that is done twice does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from apps.localcluster.apiserver import meta
+from apps.localcluster.apiserver.deleting import Deleter, Options
+from apps.localcluster.apiserver.garbage import GarbageCollector
+from apps.localcluster.apiserver.kinds import Kind, Registry
+from apps.localcluster.apiserver.store import Event, Moved, Record, Store
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+AGAIN_SECONDS = 1.0  # how soon a namespace that still has content is looked at again
+
+
+class Controllers:
+    """The loop."""
+
+    def __init__(self, store: Store, registry: Registry, deleter: Deleter) -> None:
+        self.store, self.registry, self.deleter = store, registry, deleter
+        self.garbage = GarbageCollector(store, registry, deleter)
+        self._going: set[str] = set()
+
+    async def run(self) -> None:
+        """Never returns."""
+        bell = self.store.listen("")
+        seen = self.store.version
+        self.garbage.start()
+        for record in self.store.select("namespaces"):
+            self._namespace(record)
+        for record in self.store.select(DEFINITIONS):
+            self._definition(record)
+        while True:
+            bell.clear()
+            # What this loop writes itself is read in the next turn.
+            events, seen = self.store.events_after(seen), self.store.version
+            for event in events:
+                self._take(event)
+            for name in sorted(self._going):
+                self._empty(name)
+            if bell.is_set():
+                await asyncio.sleep(0)
+                continue
+            try:
+                async with asyncio.timeout(AGAIN_SECONDS if self._going else None):
+                    await bell.wait()
+            except TimeoutError:
+                pass
+
+    def _take(self, event: Event) -> None:
+        record = event.record
+        try:
+            if record.resource == "namespaces" and event.type != "DELETED":
+                self._namespace(record)
+            elif record.resource == DEFINITIONS and event.type != "DELETED":
+                self._definition(record)
+            elif record.resource in ("serviceaccounts", "configmaps") and event.type == "DELETED":
+                self._refill(record)
+            self.garbage.take(event)
+        except Moved:
+            log.debug("%s %s moved meanwhile; its next event follows", record.resource, record.key)
+
+    # -- namespaces
+
+    def _namespace(self, record: Record) -> None:
+        name = record.key[1]
+        if record.deleting:
+            self._going.add(name)
+        else:
+            self._fill(name)
+
+    def _refill(self, record: Record) -> None:
+        namespace = self.store.get("namespaces", ("", record.key[0]))
+        if namespace is not None and not namespace.deleting:
+            self._fill(record.key[0])
+
+    def _fill(self, namespace: str) -> None:
+        """Every namespace has an account `default` and the cluster's certificate, empty on plain HTTP."""
+        wanted: tuple[tuple[str, Object], ...] = (
+            ("serviceaccounts", {"metadata": {"name": "default"}}),
+            (
+                "configmaps",
+                {
+                    "metadata": {
+                        "name": "kube-root-ca.crt",
+                        "annotations": {
+                            "kubernetes.io/description": "Contains a CA bundle that can be used to verify the "
+                            "kube-apiserver when using internal endpoints such as the internal service IP or "
+                            "kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+                            "clusters."
+                        },
+                    },
+                    "data": {"ca.crt": ""},
+                },
+            ),
+        )
+        for resource, item in wanted:
+            key = (namespace, item["metadata"]["name"])
+            kind = self.registry.by_resource(resource)
+            if self.store.get(resource, key) is None and kind is not None:
+                item["metadata"]["namespace"] = namespace
+                meta.prepare_create(kind, item)
+                self.store.put(resource, key, item, 0)
+
+    def _empty(self, name: str) -> None:
+        """Delete what is in a namespace that goes; the namespace itself when nothing is left."""
+        record = self.store.get("namespaces", ("", name))
+        if record is None or not record.deleting:
+            self._going.discard(name)
+            return
+        for kind, content in self._content(name):
+            if not content.deleting:
+                self.deleter.remove(kind, content, Options(policy="Background"))
+        left = self._content(name)
+        item = record.load()
+        status = item.setdefault("status", {})
+        conditions = remaining(left)
+        had = {each["type"]: each for each in status.get("conditions") or ()}
+        for each in conditions:
+            was = had.get(each["type"], {})
+            same = was.get("status") == each["status"]
+            each["lastTransitionTime"] = was["lastTransitionTime"] if same else meta.now()
+        if status.get("conditions") != conditions:
+            status["conditions"] = conditions
+            record = self.store.put("namespaces", ("", name), item, record.version)
+        if left:
+            return
+        item["spec"] = {name: value for name, value in (item.get("spec") or {}).items() if name != "finalizers"}
+        if item["metadata"].get("finalizers"):
+            if item["spec"] != (record.load().get("spec") or {}):
+                self.store.put("namespaces", ("", name), item, record.version)
+            return
+        self._going.discard(name)
+        self.store.remove("namespaces", ("", name), record.version)
+
+    def _content(self, namespace: str) -> list[tuple[Kind, Record]]:
+        found = []
+        for resource in self.store.resources():
+            kind = self.registry.by_resource(resource)
+            if kind is not None and kind.namespaced:
+                found += [(kind, record) for record in self.store.select(resource, namespace)]
+        return found
+
+    # -- custom kinds
+
+    def _definition(self, record: Record) -> None:
+        definition = record.load()
+        if not record.deleting:
+            self.registry.install(definition)
+            return
+        for kind in [kind for kind in self.registry.stored() if kind.custom and _defines(definition, kind)]:
+            for each in self.store.select(kind.resource):
+                if not each.deleting:
+                    self.deleter.remove(kind, each, Options(policy="Background"))
+
+
+def _defines(definition: Object, kind: Kind) -> bool:
+    spec = definition["spec"]
+    return bool(spec["group"] == kind.group and spec["names"]["plural"] == kind.plural)
+
+
+def remaining(left: list[tuple[Kind, Record]]) -> list[Object]:
+    """Conditions of a namespace that is going, as to what is left in it."""
+    counts: dict[str, int] = {}
+    finalizers: dict[str, int] = {}
+    for kind, record in left:
+        counts[kind.resource] = counts.get(kind.resource, 0) + 1
+        for each in record.load()["metadata"].get("finalizers") or ():
+            finalizers[each] = finalizers.get(each, 0) + 1
+    conditions = [
+        ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            "False",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            "False",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+    ]
+    if counts:
+        told = ", ".join(f"{resource} has {number} resource instances" for resource, number in _dotted(counts))
+        conditions.append(
+            ("NamespaceContentRemaining", "True", "SomeResourcesRemain", f"Some resources are remaining: {told}")
+        )
+    else:
+        conditions.append(("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed"))
+    if finalizers:
+        told = ", ".join(f"{name} in {number} resource instances" for name, number in sorted(finalizers.items()))
+        conditions.append(
+            (
+                "NamespaceFinalizersRemaining",
+                "True",
+                "SomeFinalizersRemain",
+                f"Some content in the namespace has finalizers remaining: {told}",
+            )
+        )
+    else:
+        conditions.append(
+            (
+                "NamespaceFinalizersRemaining",
+                "False",
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished",
+            )
+        )
+    names = ("type", "status", "reason", "message")
+    return [dict(zip(names, condition, strict=True)) for condition in conditions]
+
+
+def _dotted(counts: dict[str, int]) -> list[tuple[str, int]]:
+    """Resource names as the conditions write them: with a dot and the group, which is empty for core kinds."""
+    return sorted((name if "." in name else f"{name}.", number) for name, number in counts.items())

@@ -1,0 +1,212 @@
+"""delete and deletecollection: preconditions, grace of pods, finalizers, propagation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from apps.localcluster.apiserver import meta
+from apps.localcluster.apiserver.admission import Admission, Operation
+from apps.localcluster.apiserver.answers import Answer, json_answer, object_json, record_json
+from apps.localcluster.apiserver.errors import (
+    STALE,
+    Cause,
+    StatusError,
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+)
+from apps.localcluster.apiserver.kinds import Kind
+from apps.localcluster.apiserver.reading import list_
+from apps.localcluster.apiserver.requests import Request
+from apps.localcluster.apiserver.selectors import selector_of
+from apps.localcluster.apiserver.store import Moved, Record, Store, decode
+
+Object = dict[str, Any]
+
+KEPT_NAMESPACES = ("default", "kube-system", "kube-public")
+POLICIES = ("Foreground", "Background", "Orphan")
+FINALIZER_OF = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+DELETE_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Options:
+    """DeleteOptions. `grace` is None when not given."""
+
+    grace: int | None = None
+    uid: str = ""
+    version: str = ""
+    policy: str = ""
+    dry_run: bool = False
+
+
+def options_of(request: Request) -> Options:
+    """DeleteOptions from body and query. Raises StatusError 400 or 422."""
+    body: Object = {}
+    if request.body.strip():
+        try:
+            body = decode(request.body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+        if not isinstance(body, dict):
+            raise bad_request("couldn't get version/kind; json parse error: not an object")
+        if body.get("kind") not in (None, "DeleteOptions"):
+            version = body.get("apiVersion", "")
+            raise bad_request(f'no kind "{body["kind"]}" is registered for version "{version}" in scheme')
+    policy = body.get("propagationPolicy") or request.query.get("propagationPolicy", "")
+    causes: list[Cause] = []
+    orphan = body.get("orphanDependents")
+    if policy and orphan is not None:
+        causes.append(
+            Cause(
+                "FieldValueInvalid",
+                f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set',
+                "propagationPolicy",
+            )
+        )
+    elif policy and policy not in POLICIES:
+        causes.append(not_supported("propagationPolicy", policy, [*POLICIES, "nil"]))
+    dry = body.get("dryRun") or ([request.query["dryRun"]] if request.query.get("dryRun") else [])
+    if dry not in ([], ["All"]):
+        causes.append(not_supported("dryRun", str(dry[0]), ["All"]))
+    if causes:
+        raise invalid(("meta.k8s.io", "DeleteOptions"), "", causes)
+    if orphan is not None:
+        policy = "Orphan" if orphan else "Background"
+    grace = body.get("gracePeriodSeconds", request.query.get("gracePeriodSeconds"))
+    conditions = body.get("preconditions") or {}
+    return Options(
+        None if grace is None else int(grace),
+        conditions.get("uid") or "",
+        conditions.get("resourceVersion") or "",
+        policy,
+        bool(dry),
+    )
+
+
+class Deleter:
+    """Carries out deletions."""
+
+    def __init__(self, store: Store, admission: Admission) -> None:
+        self.store, self.admission = store, admission
+
+    async def delete(self, request: Request) -> Answer:
+        """DELETE of one object."""
+        options = options_of(request)
+        kind = request.kind
+        for _ in range(DELETE_TRIES):
+            record = self.store.get(kind.resource, request.key)
+            if record is None:
+                raise not_found(kind, request.name)
+            if kind.resource == "namespaces" and request.name in KEPT_NAMESPACES:
+                raise forbidden(kind, request.name, "this namespace may not be deleted")
+            check_preconditions(kind, record, options)
+            await self.admission.validate(Operation(request, "DELETE", {}, record.load()))
+            try:
+                return self.remove(kind, record, options)
+            except Moved:
+                continue
+        raise conflict(kind, request.name, STALE)
+
+    async def delete_collection(self, request: Request) -> Answer:
+        """DELETE of everything a selector finds; answers with the list of what was there."""
+        options, selector = options_of(request), selector_of(request.query, request.kind)
+        answer = await list_(self.store, request)
+        for record in self.store.select(request.kind.resource, request.namespace):
+            if not selector.matches(record):
+                continue
+            await self.admission.validate(Operation(request.with_name(record.key[1]), "DELETE", {}, record.load()))
+            current = self.store.get(record.resource, record.key)
+            if current is not None and current.uid == record.uid:
+                self.remove(request.kind, current, options)
+        return answer
+
+    def remove(self, kind: Kind, record: Record, options: Options) -> Answer:
+        """Delete at once, or mark as being deleted when something must happen first. Raises Moved."""
+        item = record.load()
+        metadata = item["metadata"]
+        if kind.resource == "namespaces":
+            return self._namespace(kind, record, item, options)
+        grace = _grace(kind, item, options)
+        finalizers = list(metadata.get("finalizers") or ())
+        if (more := FINALIZER_OF.get(options.policy)) and more not in finalizers:
+            finalizers.append(more)
+        if options.policy == "Background":
+            finalizers = [each for each in finalizers if each not in FINALIZER_OF.values()]
+        if not finalizers and not grace:
+            if not options.dry_run:
+                self.store.remove(kind.resource, record.key, record.version)
+            if kind.resource == "pods":
+                metadata.setdefault("deletionTimestamp", meta.now())
+                metadata["deletionGracePeriodSeconds"] = 0
+                return Answer(200, object_json(kind, item))
+            return json_answer(_success(kind, record))
+        before = dict(metadata)
+        metadata["finalizers"] = finalizers
+        if not finalizers:
+            metadata.pop("finalizers")
+        shorter = grace < metadata.get("deletionGracePeriodSeconds", grace + 1)
+        if "deletionTimestamp" not in metadata:
+            metadata["deletionTimestamp"] = meta.now(grace)
+            metadata["deletionGracePeriodSeconds"] = grace
+            if metadata.get("generation"):
+                metadata["generation"] += 1
+        elif shorter:
+            metadata["deletionTimestamp"] = meta.now(grace)
+            metadata["deletionGracePeriodSeconds"] = grace
+        if options.dry_run or metadata == before:
+            return Answer(200, object_json(kind, item))
+        return Answer(200, record_json(kind, self.store.put(kind.resource, record.key, item, record.version)))
+
+    def _namespace(self, kind: Kind, record: Record, item: Object, options: Options) -> Answer:
+        """A namespace goes when its content has gone; until then it is Terminating."""
+        if record.deleting:
+            return Answer(200, record_json(kind, record))
+        item["metadata"]["deletionTimestamp"] = meta.now()
+        item.setdefault("status", {})["phase"] = "Terminating"
+        if options.dry_run:
+            return Answer(200, object_json(kind, item))
+        return Answer(200, record_json(kind, self.store.put(kind.resource, record.key, item, record.version)))
+
+
+def check_preconditions(kind: Kind, record: Record, options: Options) -> None:
+    """Raise StatusError 409 when uid or resourceVersion is not the expected one."""
+    name = record.key[1]
+    if options.uid and options.uid != record.uid:
+        message = (
+            f'Operation cannot be fulfilled on {kind.kind} "{name}": the UID in the precondition ({options.uid}) does '
+            f"not match the UID in record ({record.uid}). The object might have been deleted and then recreated"
+        )
+        raise StatusError(409, "Conflict", message, {"name": name, "kind": kind.kind})
+    if options.version and options.version != str(record.version):
+        message = (
+            f'Operation cannot be fulfilled on {kind.kind} "{name}": the ResourceVersion in the precondition '
+            f"({options.version}) does not match the ResourceVersion in record ({record.version}). The object might "
+            "have been modified"
+        )
+        raise StatusError(409, "Conflict", message, {"name": name, "kind": kind.kind})
+
+
+def _grace(kind: Kind, item: Object, options: Options) -> int:
+    """Seconds a pod has to end; 0 for everything that can go at once."""
+    if kind.resource != "pods":
+        return 0
+    spec, status = item.get("spec") or {}, item.get("status") or {}
+    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+        return 0
+    grace = options.grace if options.grace is not None else spec.get("terminationGracePeriodSeconds", 30)
+    return 1 if grace < 0 else grace
+
+
+def _success(kind: Kind, record: Record) -> Object:
+    details: Object = {"name": record.key[1]}
+    if kind.group:
+        details["group"] = kind.group
+    details |= {"kind": kind.plural, "uid": record.uid}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

@@ -1,0 +1,189 @@
+"""JSON merge patch (RFC 7386), JSON patch (RFC 6902) and the strategic merge patch of built-in kinds."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from apps.localcluster.apiserver.errors import StatusError
+from apps.localcluster.apiserver.fields import MAP, Path, Schema
+
+Object = dict[str, Any]
+
+
+class PatchFailed(Exception):
+    """A JSON patch that cannot be carried out."""
+
+
+def merge(target: Any, patch: Any) -> Any:
+    """RFC 7386: null removes, everything else replaces or descends."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merge(result.get(name), value)
+    return result
+
+
+def json_patch(document: Any, operations: list[Object]) -> Any:
+    """RFC 6902. Raises PatchFailed."""
+    document = deepcopy(document)
+    for operation in operations:
+        document = _step(document, operation)
+    return document
+
+
+def _step(document: Any, operation: Object) -> Any:
+    name, path = operation.get("op"), _pointer(operation.get("path"))
+    if name in ("add", "replace", "test") and "value" not in operation:
+        raise PatchFailed(f"{name} operation without value")
+    if name == "add":
+        return _add(document, path, deepcopy(operation["value"]))
+    if name == "remove":
+        return _take(document, path, name)[0]
+    if name == "replace":
+        if not path:
+            return deepcopy(operation["value"])
+        parent, key = _parent(document, path, "replace")
+        _at(parent, key, "replace", path)
+        parent[_index(parent, key)] = deepcopy(operation["value"])
+        return document
+    if name == "test":
+        if _get(document, path, "test") != operation["value"]:
+            raise PatchFailed(f"testing value {operation['path']} failed: test failed")
+        return document
+    if name == "move":
+        document, value = _take(document, _pointer(operation.get("from")), "move")
+        return _add(document, path, value)
+    if name == "copy":
+        return _add(document, path, deepcopy(_get(document, _pointer(operation.get("from")), "copy")))
+    raise PatchFailed(f"Unexpected kind: {name}")
+
+
+def _pointer(text: Any) -> list[str]:
+    if not isinstance(text, str) or (text and not text.startswith("/")):
+        raise PatchFailed(f"invalid path {text!r}")
+    return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
+
+
+def _missing(name: str, path: list[str]) -> PatchFailed:
+    return PatchFailed(f"{name} operation does not apply: doc is missing path: /{'/'.join(path)}: missing value")
+
+
+def _index(parent: Any, key: str) -> Any:
+    if not isinstance(parent, list):
+        return key
+    if not key.isdigit() or int(key) >= len(parent):
+        raise PatchFailed(f"Unable to access invalid index: {key}: invalid index referenced")
+    return int(key)
+
+
+def _at(parent: Any, key: str, name: str, path: list[str]) -> Any:
+    if isinstance(parent, dict):
+        if key not in parent:
+            raise _missing(name, path)
+        return parent[key]
+    if isinstance(parent, list):
+        return parent[_index(parent, key)]
+    raise _missing(name, path)
+
+
+def _get(document: Any, path: list[str], name: str) -> Any:
+    for key in path:
+        document = _at(document, key, name, path)
+    return document
+
+
+def _parent(document: Any, path: list[str], name: str) -> tuple[Any, str]:
+    return _get(document, path[:-1], name), path[-1]
+
+
+def _add(document: Any, path: list[str], value: Any) -> Any:
+    if not path:
+        return value
+    parent, key = _parent(document, path, "add")
+    if isinstance(parent, dict):
+        parent[key] = value
+    elif isinstance(parent, list):
+        if key != "-" and (not key.isdigit() or int(key) > len(parent)):
+            raise PatchFailed(f"Unable to access invalid index: {key}: invalid index referenced")
+        parent.insert(len(parent) if key == "-" else int(key), value)
+    else:
+        raise _missing("add", path)
+    return document
+
+
+def _take(document: Any, path: list[str], name: str) -> tuple[Any, Any]:
+    if not path:
+        raise PatchFailed("the whole document cannot be removed")
+    parent, key = _parent(document, path, name)
+    value = _at(parent, key, name, path)
+    del parent[_index(parent, key)]
+    return document, value
+
+
+def strategic(schema: Schema, target: Any, patch: Any, path: Path = ()) -> Any:
+    """The strategic merge patch of a built-in kind: lists with keys are merged item by item.
+
+    Knows `$patch: delete` and `replace`, `$retainKeys`, `$deleteFromPrimitiveList`; `$setElementOrder` is taken and
+    ignored. Raises StatusError 500 for an item without its key or an unknown directive, as a real server does.
+    """
+    if not isinstance(patch, dict):
+        return patch
+    directive = patch.get("$patch")
+    if directive not in (None, "merge", "replace", "delete"):
+        raise StatusError(500, "", f"Unknown patch type: {directive}")
+    if directive == "replace":
+        return {name: value for name, value in patch.items() if name != "$patch"}
+    if directive == "delete":
+        return {}
+    result = dict(target) if isinstance(target, dict) else {}
+    if "$retainKeys" in patch:
+        result = {name: value for name, value in result.items() if name in patch["$retainKeys"]}
+    for name, value in patch.items():
+        if name.startswith("$deleteFromPrimitiveList/"):
+            field = name.partition("/")[2]
+            result[field] = [each for each in result.get(field) or () if each not in value]
+        elif name.startswith("$"):
+            continue
+        elif value is None:
+            result.pop(name, None)
+        elif isinstance(value, list):
+            result[name] = _merge_list(schema, result.get(name) or [], value, (*path, f"f:{name}"))
+        else:
+            result[name] = strategic(schema, result.get(name), value, (*path, f"f:{name}"))
+    return result
+
+
+def _merge_list(schema: Schema, target: list[Any], patch: list[Any], path: Path) -> list[Any]:
+    shape = schema.shape(path, patch)
+    if shape.type == "set":
+        return [*target, *(each for each in patch if each not in target)]
+    if shape.type != MAP:
+        return patch
+    # The merge key of a strategic patch is one field, where apply may need several.
+    key = shape.keys[0]
+    if any(isinstance(each, dict) and each.get("$patch") == "replace" for each in patch):
+        return [each for each in patch if "$patch" not in each]
+    result = list(target)
+    for each in patch:
+        if not isinstance(each, dict) or key not in each:
+            raise StatusError(500, "", f"map: {_go_map(each)} does not contain declared merge key: {key}")
+        at = next((index for index, item in enumerate(result) if item.get(key) == each[key]), None)
+        if each.get("$patch") == "delete":
+            result = [item for item in result if item.get(key) != each[key]]
+        elif at is None:
+            result.append(strategic(schema, {}, each, (*path, "k:")))
+        else:
+            result[at] = strategic(schema, result[at], each, (*path, "k:"))
+    return result
+
+
+def _go_map(value: object) -> str:
+    """A map as Go prints it."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{name}:{_go_map(each)}" for name, each in sorted(value.items())) + "]"
+    return str(value)

@@ -1,0 +1,153 @@
+"""One request as the handlers see it: who asks for what, taken from method, path and query."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import parse_qsl
+
+from apps.localcluster.apiserver.errors import Cause, StatusError, bad_request, invalid, not_supported
+from apps.localcluster.apiserver.kinds import Kind
+
+Object = dict[str, Any]
+
+MASTERS = "system:masters"
+AUTHENTICATED = "system:authenticated"
+
+
+@dataclass(frozen=True)
+class User:
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, list[str]] = field(default_factory=dict)
+
+
+ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a path names. Outside the API only `path` is set."""
+
+    path: str
+    group: str = ""
+    version: str = ""
+    plural: str = ""
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def is_resource(self) -> bool:
+        return bool(self.plural)
+
+
+def parse_path(path: str) -> Target:
+    """`/api/v1/…` and `/apis/GROUP/VERSION/…`. An empty segment counts: `/namespaces//pods` means every namespace."""
+    parts = path.strip("/").split("/") if path != "/" else []
+    if len(parts) >= 3 and parts[0] == "api":
+        group, version, rest = "", parts[1], parts[2:]
+    elif len(parts) >= 4 and parts[0] == "apis":
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return Target(path)
+    namespace = ""
+    namespaced_children = len(rest) >= 3 and rest[0] == "namespaces"
+    if namespaced_children and not (group == "" and rest[2] in ("status", "finalize") and len(rest) == 3):
+        namespace, rest = rest[1], rest[2:]
+    elif rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+    name = rest[1] if len(rest) > 1 else ""
+    return Target(path, group, version, rest[0], namespace, name, "/".join(rest[2:]))
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request to a known kind by a known user."""
+
+    method: str
+    target: Target
+    query: dict[str, str]
+    headers: dict[str, str]
+    user: User
+    kind: Kind
+    body: bytes = b""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.target.namespace if self.kind.namespaced else "", self.target.name)
+
+    @property
+    def name(self) -> str:
+        return self.target.name
+
+    @property
+    def namespace(self) -> str:
+        return self.target.namespace if self.kind.namespaced else ""
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("content-type", "").split(";")[0].strip()
+
+    @property
+    def manager(self) -> str:
+        """Field manager: the parameter, else the first word of the User-Agent."""
+        agent = re.split(r"[/ ]", self.headers.get("user-agent", ""))[0]
+        return self.query.get("fieldManager") or agent or "unknown"
+
+    @property
+    def dry_run(self) -> bool:
+        return self.query.get("dryRun") == "All"
+
+    def flag(self, name: str) -> bool:
+        return self.query.get(name, "").lower() in ("1", "true", "t")
+
+    def with_name(self, name: str) -> Request:
+        return replace(self, target=replace(self.target, name=name))
+
+
+def parse_query(raw: bytes) -> dict[str, str]:
+    """The first value of each parameter counts."""
+    query: dict[str, str] = {}
+    for name, value in parse_qsl(raw.decode("latin-1"), keep_blank_values=True):
+        query.setdefault(name, value)
+    return query
+
+
+def check_write_options(request: Request, options: str) -> None:
+    """Refuse dryRun, fieldValidation and fieldManager values that no server takes. `options` as CreateOptions."""
+    causes: list[Cause] = []
+    dry = request.query.get("dryRun")
+    if dry not in (None, "", "All"):
+        causes.append(not_supported("dryRun", str(dry), ["All"]))
+    validation = request.query.get("fieldValidation", "")
+    if validation not in ("", "Ignore", "Warn", "Strict"):
+        causes.append(not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
+    if causes:
+        raise invalid(("meta.k8s.io", options), "", causes)
+
+
+def number_of(request: Request, name: str) -> int:
+    """A whole number in the query, 0 when absent. Raises StatusError 400."""
+    text = request.query.get(name, "")
+    if not text:
+        return 0
+    if not re.fullmatch(r"[+-]?\d+", text):
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return int(text)
+
+
+def version_of(text: str) -> int:
+    """A resourceVersion as a number, 0 when absent. Raises StatusError 400."""
+    if not text:
+        return 0
+    if not text.isdigit():
+        raise StatusError(
+            400,
+            "BadRequest",
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": '
+            f'strconv.ParseUint: parsing "{text}": invalid syntax',
+        )
+    return int(text)

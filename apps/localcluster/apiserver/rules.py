@@ -1,0 +1,91 @@
+"""What is special about single kinds: decoding, defaults, validation, and which parts an update may touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from apps.localcluster.apiserver import custom, plain, pods
+from apps.localcluster.apiserver.errors import Cause
+from apps.localcluster.apiserver.kinds import Kind
+
+Object = dict[str, Any]
+
+
+def decode(kind: Kind, item: Object) -> str:
+    """Bring values into their one form (quantities, stringData); a text when a value has the wrong type."""
+    if kind.custom:
+        return ""
+    check = plain.DECODERS.get(kind.kind)
+    return check(item) if check else ""
+
+
+def normalise(kind: Kind, item: Object) -> None:
+    """Values of an applied configuration in the form they are stored in, so that equal ones compare equal."""
+    decode(kind, item)
+
+
+def set_defaults(kind: Kind, item: Object) -> None:
+    """Fill in what a real server fills in."""
+    if kind.custom:
+        custom.set_defaults(kind.schema, item)
+    elif setter := plain.DEFAULTS.get(kind.kind):
+        setter(item)
+
+
+def validate_new(kind: Kind, item: Object) -> list[Cause]:
+    if kind.custom:
+        return custom.validate(kind, item)
+    check = plain.VALIDATORS.get(kind.kind)
+    return check(item) if check else []
+
+
+def validate_update(kind: Kind, old: Object, new: Object) -> list[Cause]:
+    if kind.custom:
+        return custom.validate(kind, new)
+    causes = plain.VALIDATORS[kind.kind](new) if kind.kind in plain.VALIDATORS and kind.kind != "Pod" else []
+    check = plain.UPDATE_VALIDATORS.get(kind.kind)
+    return causes + (check(old, new) if check else [])
+
+
+def claimable(kind: Kind, subresource: str, applied: Object) -> Object:
+    """The part of an applied configuration that counts on this path."""
+    if subresource == "status":
+        kept = {name: applied[name] for name in ("kind", "apiVersion", "status") if name in applied}
+        names = ("name", "namespace", "uid", "resourceVersion")
+        metadata = {name: value for name, value in applied["metadata"].items() if name in names}
+        return kept | {"metadata": metadata}
+    if kind.has_status:
+        return {name: value for name, value in applied.items() if name != "status"}
+    return applied
+
+
+def keep_parts(kind: Kind, subresource: str, old: Object, new: Object) -> Object:
+    """`new` with everything restored from `old` that this path may not change."""
+    if subresource == "status":
+        metadata = deepcopy(old["metadata"]) if kind.custom else new["metadata"]
+        kept = {name: value for name, value in old.items() if name not in ("metadata", "status")}
+        result = kept | {"metadata": metadata}
+        if "ownerReferences" in old["metadata"]:
+            metadata["ownerReferences"] = old["metadata"]["ownerReferences"]
+        return result | ({"status": new["status"]} if "status" in new else {})
+    if subresource == "finalize":
+        return old | {"spec": new.get("spec") or {}, "metadata": old["metadata"]}
+    if kind.has_status:
+        new.pop("status", None)
+        if "status" in old:
+            new["status"] = old["status"]
+    return new
+
+
+FIELD_SOURCES: dict[str, Callable[[Object], dict[str, str]]] = {
+    "pods": pods.selectable,
+    "secrets": plain.secret_fields,
+}
+
+
+def selectable_fields(resource: str, item: Object) -> dict[str, str]:
+    """Values of the field selectors that are asked for often; others are looked up when needed."""
+    source = FIELD_SOURCES.get(resource)
+    return source(item) if source else {}

@@ -1,0 +1,114 @@
+"""Who speaks: the administrator's token and the tokens of service accounts.
+
+Service account tokens are signed with a key of the store (JWT, HS256), so they outlive a restart and end with their
+account. The administrator's token is random; the store keeps its hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import time
+import uuid
+from typing import Any
+
+import msgspec
+
+from apps.localcluster.apiserver.errors import StatusError
+from apps.localcluster.apiserver.requests import ANONYMOUS, AUTHENTICATED, MASTERS, User
+from apps.localcluster.apiserver.store import Store, decode, encode
+
+Object = dict[str, Any]
+
+ISSUER = "https://kubernetes.default.svc"
+LEEWAY = 60  # seconds after its end in which a token is still taken
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _unbase64(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+class Tokens:
+    """Makes and reads bearer tokens."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        key = store.fact("signing-key")
+        if key is None:
+            key = secrets.token_hex(32)
+            store.set_fact("signing-key", key)
+        self._key = bytes.fromhex(key)
+
+    # -- the administrator
+
+    def new_admin(self) -> str:
+        """A fresh administrator's token; the one before stops working."""
+        token = secrets.token_urlsafe(32)
+        self.store.set_fact("admin-token", hashlib.sha256(token.encode()).hexdigest())
+        return token
+
+    def is_admin(self, token: str) -> bool:
+        known = self.store.fact("admin-token") or ""
+        return hmac.compare_digest(hashlib.sha256(token.encode()).hexdigest(), known)
+
+    # -- service accounts
+
+    def issue(self, account: Object, audiences: list[str], seconds: int) -> str:
+        """A token for a service account."""
+        now, metadata = int(time.time()), account["metadata"]
+        claims = {
+            "aud": audiences,
+            "exp": now + seconds,
+            "iat": now,
+            "iss": ISSUER,
+            "jti": str(uuid.uuid4()),
+            "kubernetes.io": {
+                "namespace": metadata["namespace"],
+                "serviceaccount": {"name": metadata["name"], "uid": metadata["uid"]},
+            },
+            "nbf": now,
+            "sub": f"system:serviceaccount:{metadata['namespace']}:{metadata['name']}",
+        }
+        signed = f"{_base64(encode({'alg': 'HS256', 'typ': 'JWT'}))}.{_base64(encode(claims))}"
+        return f"{signed}.{self._signature(signed)}"
+
+    def _signature(self, signed: str) -> str:
+        return _base64(hmac.new(self._key, signed.encode(), hashlib.sha256).digest())
+
+    def authenticate(self, authorization: str) -> User:
+        """The user of an Authorization header; anonymous without a token. Raises StatusError 401."""
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            return ANONYMOUS
+        token = token.strip()
+        if self.is_admin(token):
+            return User("kubernetes-admin", groups=(MASTERS, AUTHENTICATED))
+        user = self._account(token)
+        if user is None:
+            raise StatusError(401, "Unauthorized", "Unauthorized")
+        return user
+
+    def _account(self, token: str) -> User | None:
+        signed, _, signature = token.rpartition(".")
+        if not signed.isascii() or not hmac.compare_digest(self._signature(signed).encode(), signature.encode()):
+            return None
+        try:
+            claims = decode(_unbase64(signed.partition(".")[2]))
+            account = claims["kubernetes.io"]["serviceaccount"]
+            namespace = claims["kubernetes.io"]["namespace"]
+        except (binascii.Error, msgspec.DecodeError, KeyError, TypeError):
+            return None
+        record = self.store.get("serviceaccounts", (namespace, account["name"]))
+        expired = time.time() > claims["exp"] + LEEWAY
+        if expired or record is None or record.uid != account["uid"] or ISSUER not in claims["aud"]:
+            return None
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
+        extra = {"authentication.kubernetes.io/credential-id": [f"JTI={claims['jti']}"]}
+        return User(claims["sub"], account["uid"], groups, extra)
