@@ -41,3 +41,7 @@ class Placement(models.Model):
             models.UniqueConstraint(fields=["cluster", "namespace"], name="placement_namespace"),
         ]
         indexes = [models.Index(fields=["due_at"], name="placement_due", condition=Q(due_at__isnull=False))]
+
+    @property
+    def is_ready(self) -> bool:
+        return self.state == self.State.READY

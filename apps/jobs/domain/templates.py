@@ -66,12 +66,12 @@ TEMPLATES: dict[str, Template] = {
     "charlm": Template(
         "charlm",
         {
-            "steps": Integer(1, 1_000_000, 400),
-            "learning_rate": Decimal(1e-8, 100, 0.003),
-            "global_batch": Integer(1, 65_536, 64),
-            "checkpoint_every": Integer(1, 1_000_000, 50),
+            "steps": Integer(1, 1_000_000, 1500),
+            "learning_rate": Decimal(1e-8, 100, 0.1),
+            "global_batch": Integer(1, 65_536, 256),
+            "checkpoint_every": Integer(1, 1_000_000, 100),
             "seed": Integer(0, 2**31 - 1, 1),
-            "step_seconds": Decimal(0, 60, 0.1),
+            "step_seconds": Decimal(0, 60, 0.05),
         },
         _charlm,
         icon="letter-case",

@@ -13,7 +13,7 @@ from apps.accounts.types import Actor
 from apps.jobs.models import Draft, Job
 
 LEASE = timedelta(seconds=60)
-"""Longer than every call of one look together; a dead worker's job is taken over after it."""
+"""Longer than all calls of one look together; after it, a dead worker's job is due again."""
 
 
 def due_jobs() -> list[str]:
@@ -36,7 +36,8 @@ def claim(job_id: str) -> Job | None:
     """Take the lease of a job, or leave word that it must be looked at again; None if there is nothing to do."""
     rows = Job.objects.for_system().filter(pk=job_id)
     free = Q(lease_until=None) | Q(lease_until__lt=Now())
-    if rows.filter(free).update(lease_until=timezone.now() + LEASE, due_at=None):
+    until = timezone.now() + LEASE
+    if rows.filter(free).update(lease_until=until, due_at=until):
         return rows.select_related("placement__tenant", "placement__cluster").get()
     rows.update(due_at=Now())
     return None

@@ -1,0 +1,129 @@
+"""What pages show beside the jobs themselves: GPUs in use, what needs a person, what a draft comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db.models import Count, Exists, OuterRef, Q, Sum
+from django.utils import timezone
+
+from apps.accounts.types import Actor
+from apps.jobs.domain.fields import Value
+from apps.jobs.domain.phases import Phase
+from apps.jobs.domain.problems import Problem
+from apps.jobs.domain.spec import SIZE_FIELDS, fields_of, read_fields
+from apps.jobs.domain.templates import TEMPLATES, Container
+from apps.jobs.models import Draft, Job
+from apps.jobs.services.drafts import problems_of
+from apps.tenants import services as tenants
+
+ON_NODES = (Phase.STARTING, Phase.RUNNING, Phase.RESTARTING, Phase.SUSPENDING, Phase.STOPPING)
+"""Phases in which a job has, or may have, its GPUs."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """A tenant's GPUs: `used` of `limit`, its queue's; `running` and `waiting` count jobs."""
+
+    tenant_id: int
+    tenant: str
+    slug: str
+    queue: str
+    cluster: str
+    used: int
+    limit: int
+    running: int
+    waiting: int
+
+    @property
+    def left(self) -> int:
+        return max(0, self.limit - self.used)
+
+
+def use_of(tenant_ids: Iterable[int]) -> list[Use]:
+    """GPUs in use of each tenant that has a place, by tenant, in two queries."""
+    places = tenants.placements_of(list(tenant_ids))
+    unfinished = Job.objects.for_system().unfinished().filter(tenant_id__in=[place.tenant_id for place in places])
+    rows = unfinished.values("tenant_id").annotate(
+        used=Sum("gpus", filter=Q(phase__in=ON_NODES)),
+        running=Count("id", filter=Q(phase=Phase.RUNNING)),
+        waiting=Count("id", filter=Q(phase__in=(Phase.SUBMITTED, Phase.WAITING))),
+    )
+    counted = {row["tenant_id"]: row for row in rows}
+    none = {"used": 0, "running": 0, "waiting": 0}
+    return [
+        Use(
+            place.tenant_id,
+            place.tenant.name,
+            place.tenant.slug,
+            place.queue,
+            place.cluster.name,
+            used=counted.get(place.tenant_id, none)["used"] or 0,
+            limit=place.gpus,
+            running=counted.get(place.tenant_id, none)["running"],
+            waiting=counted.get(place.tenant_id, none)["waiting"],
+        )
+        for place in places
+    ]
+
+
+RECENT = timedelta(days=3)
+
+
+def stuck_jobs(actor: Actor, only: Collection[int] | None = None) -> list[Job]:
+    """An actor's own jobs that need a hand: failed within three days and not cloned since, or with an image that cannot
+    be pulled. `only` names tenants."""
+    cloned = Job.objects.for_system().filter(cloned_from=OuterRef("pk"))
+    failed = Q(phase=Phase.FAILED, ended_at__gt=timezone.now() - RECENT) & ~Exists(cloned)
+    unpulled = Q(phase=Phase.STARTING, reason="starting.image")
+    own = Job.objects.visible_to(actor).filter(failed | unpulled, owner_id=actor.user_pk)
+    if only is not None:
+        own = own.filter(tenant_id__in=only)
+    return list(own.select_related("tenant", "placement__cluster").order_by("-id")[:10])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a draft comes to so far. `gpus` is None while its sizes cannot be read, `container` while its parameters
+    cannot; `place` is None while the tenant has none. `problems` are those of each step."""
+
+    gpus: int | None
+    ranks: int | None
+    gpus_per_rank: int | None
+    container: Container | None
+    place: Use | None
+    problems: dict[str, list[Problem]]
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the queue's limit leaves room for all ranks now; None when that cannot be said."""
+        return None if self.gpus is None or self.place is None else self.gpus <= self.place.left
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.problems.values()))
+
+
+def plan_of(draft: Draft) -> Plan:
+    """Read as much of a draft as can be read."""
+    template = TEMPLATES[draft.document["template"]]
+    values, _problems = read_fields(fields_of(template), draft.document)
+    container = template.build(values) if all(key in values for key in template.fields) else None
+    ranks, each = _whole(values.get("ranks")), _whole(values.get("gpus_per_rank"))
+    problems: dict[str, list[Problem]] = {"data": [], "size": []}
+    for problem in problems_of(draft):
+        problems[step_of(problem.field)].append(problem)
+    place = next(iter(use_of([draft.tenant_id])), None)
+    gpus = ranks * each if ranks is not None and each is not None else None
+    return Plan(gpus, ranks, each, container, place, problems)
+
+
+def step_of(field: str) -> str:
+    """The wizard's step that asks for a field."""
+    return "size" if field in SIZE_FIELDS else "data"
+
+
+def _whole(value: Value | None) -> int | None:
+    return value if isinstance(value, int) else None

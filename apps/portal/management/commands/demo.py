@@ -1,0 +1,43 @@
+"""manage.py demo: tenants, the small cluster and each tenant's place in it. Safe to repeat."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.accounts import services as accounts
+from apps.accounts.types import Actor
+from apps.clusters.services import register
+from apps.tenants import services as tenants
+
+TENANTS = {"nlp": ("NLP", 16), "vision": ("视觉", 8)}
+"""Slug → name, and the GPUs its queue may use of the demo's 32."""
+
+
+class Command(BaseCommand):
+    help = "Prepare the demo: tenants, the small cluster and each tenant's place in it. People come from the provider."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not settings.DEMO:
+            raise CommandError("This writes made-up tenants; it runs only with MAAS_DEMO=1.")
+        actor = Actor.system("demo")
+        kubeconfig = yaml.safe_load(Path(os.environ["MAAS_DEMO_KUBECONFIG"]).read_text())
+        cluster = register.register_cluster(
+            actor,
+            registration=register.Registration(
+                slug="small",
+                name="Small cluster",
+                server=kubeconfig["clusters"][0]["cluster"]["server"],
+                token=kubeconfig["users"][0]["user"]["token"],
+            ),
+        )
+        for slug, (name, gpus) in TENANTS.items():
+            tenant = accounts.ensure_tenant(actor, slug=slug, name=name)
+            if not any(place.gpus == gpus for place in tenants.placements_of([tenant.pk])):
+                tenants.ask_placement(actor, tenant_id=tenant.pk, slug=slug, cluster_id=cluster.pk, gpus=gpus)
+        self.stdout.write(f"{len(TENANTS)} tenants in {cluster.name}")

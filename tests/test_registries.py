@@ -1,0 +1,65 @@
+"""Registries that upper apps fill in lower ones: each is complete, so that nothing is forgotten at start."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from django.apps import apps
+from django.db import models
+
+from apps.accounts.domain import GRANTS, Permission, Role
+from apps.accounts.types import MISSING
+from apps.audit import services as audit
+from apps.clusters import services as clusters
+from apps.jobs.domain import fields
+from apps.jobs.domain.phases import Phase
+from apps.jobs.domain.templates import TEMPLATES
+from apps.jobs.services import messages
+from apps.streams import services as streams
+
+ROOT = Path(__file__).parents[1]
+
+
+def own_models() -> list[type[models.Model]]:
+    return [model for config in apps.get_app_configs() if config.name.startswith("apps.") for model in config.get_models()]
+
+
+def test_every_permission_is_granted_to_somebody_and_explained() -> None:
+    assert GRANTS.keys() == MISSING.keys() == set(Permission)
+    assert all(GRANTS.values())
+    assert {role for roles in GRANTS.values() for role in roles} == set(Role)
+
+
+def test_every_model_with_a_topic_can_be_followed() -> None:
+    with_topic = {model._meta.model_name for model in own_models() if hasattr(model, "topic")}
+    assert with_topic <= streams.topics().keys()
+
+
+def test_every_row_that_can_be_due_is_swept() -> None:
+    due = {model._meta.app_label for model in own_models() if any(f.name == "due_at" for f in model._meta.fields)}
+    assert {task.split(".")[0] for task in clusters.due_tasks()} == due
+
+
+def test_every_action_that_is_recorded_is_declared_with_a_sentence() -> None:
+    declared = audit.actions()
+    assert all(str(action.sentence) and "{" in str(action.sentence) for action in declared.values())
+    keys = set()
+    for path in (ROOT / "apps").rglob("*.py"):
+        keys |= set(re.findall(r'audit\.action\(\s*"([^"]+)"', path.read_text()))
+    assert keys == set(declared)
+
+
+def test_every_code_of_the_domain_has_words() -> None:
+    codes: set[str] = set()
+    for path in (ROOT / "apps/jobs").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Reason", "Problem"):
+                index = 0 if node.func.id == "Reason" else 1
+                literals = node.args[index : index + 1]
+                codes |= {arg.value for arg in literals if isinstance(arg, ast.Constant)}
+    assert codes - messages.REASONS.keys() - messages.PROBLEMS.keys() == set()
+    assert messages.PHASES.keys() == set(Phase)
+    assert messages.TEMPLATES.keys() == TEMPLATES.keys()
+    assert fields.JobName().kind == "name"
