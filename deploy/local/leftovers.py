@@ -1,4 +1,8 @@
-"""Processes of a demo that outlived it: found by the mark in their environment, with everything they started."""
+"""Processes of a demo that outlived it.
+
+Found by the mark in their environment, or by living in the nodes' folder: the shims of users' containers outlive even
+the node agent and get an environment of their own. What they started counts with them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ def find(root: Path, spare: int | None = None) -> list[psutil.Process]:
     found: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARK) == str(root):
+            if process.environ().get(MARK) == str(root) or _lives_in(root / "nodes", process.pid):
                 found |= _family(process)
         except psutil.Error:
             continue  # gone, or somebody else's
@@ -35,6 +39,17 @@ def end(root: Path, seconds: float, spare: int | None = None) -> int:
     for process in {*stubborn, *find(root, spare)}:
         _signal(process, "kill")
     return len(processes)
+
+
+def _lives_in(folder: Path, pid: int) -> bool:
+    """Whether it works there, or its error output goes there."""
+    for link in ("cwd", "fd/2"):
+        try:
+            if Path(f"/proc/{pid}/{link}").readlink().is_relative_to(folder):
+                return True
+        except OSError:
+            continue
+    return False
 
 
 def _family(process: psutil.Process) -> dict[int, psutil.Process]:

@@ -106,7 +106,7 @@ class Stack:
 
         return [
             own("web", "Web", _python("uvicorn", *uvicorn), answers(f"{self.url}/healthz", 200)),
-            own("worker", "Worker", _python("celery", *worker), worker_listens(env["REDIS_URL"])),
+            own("worker", "Worker", _python("celery", *worker), worker_listens(env.get("REDIS_URL", ""))),
             own("watch", "Watch", (sys.executable, "manage.py", "watch"), None),
         ]
 
