@@ -1,0 +1,68 @@
+"""Reflectors that also know what was just written, so that a controller never decides on a view older than its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from apps.localcluster.client import ApiError, Key, Reflector, key_of
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+
+def _version(item: Object) -> int:
+    return int(item["metadata"]["resourceVersion"])
+
+
+@dataclass
+class Cache(Reflector):
+    """A collection of the server. `optional`: the server may not offer this kind at all, then it is empty."""
+
+    optional: bool = False
+    _buried: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
+
+    def remember(self, item: Object) -> None:
+        """Take the server's answer to our own write as seen, unless the watch was faster."""
+        known = self.store.get(key_of(item))
+        if item["metadata"]["uid"] in self._buried or (known is not None and _version(known) >= _version(item)):
+            return
+        self.store[key_of(item)] = item
+
+    def forget(self, item: Object) -> None:
+        """Take an object that we deleted, and that is gone at once, as gone."""
+        known = self.store.get(key_of(item))
+        if known is not None and known["metadata"]["uid"] == item["metadata"]["uid"]:
+            self._take(None, key_of(item))
+
+    def _deleted(self, last: Object) -> None:
+        known = self.store.get(key_of(last))
+        if known is not None and known["metadata"]["uid"] != last["metadata"]["uid"]:
+            self._buried.append(last["metadata"]["uid"])
+            return  # its successor of the same name is known already
+        super()._deleted(last)
+
+    def _take(self, new: Object | None, key: Key) -> None:
+        known = self.store.get(key)
+        if new is None and known is not None:
+            self._buried.append(known["metadata"]["uid"])
+        if new is not None and known is not None and _version(new) < _version(known):
+            return  # the watch is still on its way to what we have remembered
+        super()._take(new, key)
+
+    async def _list(self) -> str:
+        try:
+            return await super()._list()
+        except ApiError as error:
+            if error.status == 404 and self.optional:
+                self.synced.set()
+            raise
+
+
+async def all_synced(caches: Iterable[Cache]) -> None:
+    await asyncio.gather(*(cache.synced.wait() for cache in caches))

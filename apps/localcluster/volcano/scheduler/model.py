@@ -1,0 +1,246 @@
+"""What a session works on: nodes, tasks (pods), jobs (PodGroups) and queues, built from the objects of the API."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from apps.localcluster.volcano import quantity
+from apps.localcluster.volcano.objects import (
+    GROUP_NAME,
+    TASK_SPEC,
+    annotation,
+    deleting,
+    name,
+    namespace,
+    pod_phase,
+    uid,
+)
+from apps.localcluster.volcano.quantity import Resources
+
+Object = dict[str, Any]
+
+OCCUPYING = ("Allocated", "Binding", "Bound", "Running")
+"""States of a task that holds its resources for good."""
+SCHEDULED = ("Bound", "Running", "Succeeded", "Failed")
+_PODS = "pods"
+
+
+def schedulable(amounts: Resources) -> Resources:
+    """The resources that a scheduler counts: not the keys of quotas (`limits.cpu`, `requests.…`, `count/pods`)."""
+    return {k: v for k, v in amounts.items() if not k.startswith(("limits.", "requests.", "count/"))}
+
+
+def resources_of(pod: Object) -> Resources:
+    return {**quantity.pod_total(pod["spec"], "requests"), _PODS: 1000}
+
+
+@dataclass(eq=False)
+class Task:
+    """A pod. `state` is Volcano's: Pending, Pipelined, Allocated, Binding, Bound, Running, Releasing, Succeeded, …"""
+
+    pod: Object
+    role: str
+    request: Resources
+    priority: int
+    state: str
+    node: str
+    fault: str = ""  # why no node takes it, in the words of the session
+    gated: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"{namespace(self.pod)}/{name(self.pod)}"
+
+    @property
+    def best_effort(self) -> bool:
+        return not any(value for key, value in self.request.items() if key != _PODS)
+
+    @classmethod
+    def of(cls, pod: Object) -> Task:
+        return cls(
+            pod,
+            annotation(pod, TASK_SPEC) or "",
+            resources_of(pod),
+            int(pod["spec"].get("priority") or 0),
+            task_state(pod),
+            str(pod["spec"].get("nodeName") or ""),
+            gated=bool(pod["spec"].get("schedulingGates")),
+        )
+
+    def order(self) -> tuple[Any, ...]:
+        """Important and old ones first, then by index."""
+        index = name(self.pod).rpartition("-")[2]
+        created = self.pod["metadata"].get("creationTimestamp", "")
+        return (-self.priority, created, int(index) if index.isdigit() else 0, name(self.pod))
+
+
+def task_state(pod: Object) -> str:
+    phase = pod_phase(pod)
+    if phase in ("Running", "Pending") and deleting(pod):
+        return "Releasing"
+    if phase == "Pending":
+        return "Bound" if pod["spec"].get("nodeName") else "Pending"
+    return phase
+
+
+@dataclass(eq=False)
+class Node:
+    """A node and what is taken of it; `used` counts pods that are going, `pipelined` what is promised of theirs."""
+
+    item: Object
+    allocatable: Resources
+    used: Resources = field(default_factory=dict)
+    releasing: Resources = field(default_factory=dict)
+    pipelined: Resources = field(default_factory=dict)
+    pods: list[Task] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, item: Object) -> Node:
+        return cls(item, quantity.parse_all((item.get("status") or {}).get("allocatable")))
+
+    @property
+    def label(self) -> str:
+        return name(self.item)
+
+    def take(self, task: Task) -> None:
+        self.pods.append(task)
+        self.used = quantity.add(self.used, task.request)
+        if task.state == "Releasing":
+            self.releasing = quantity.add(self.releasing, task.request)
+
+    def give_back(self, task: Task) -> None:
+        self.pods.remove(task)
+        self.used = quantity.subtract(self.used, task.request)
+
+    def lacking(self, request: Resources) -> list[str]:
+        """What is missing now."""
+        return sorted(k for k, v in request.items() if v > 0 and v > self.allocatable.get(k, 0) - self.used.get(k, 0))
+
+    def lacking_later(self, request: Resources) -> list[str]:
+        """What will be missing when the pods that are going are gone."""
+        free = quantity.subtract(
+            quantity.add(self.allocatable, self.releasing), quantity.add(self.used, self.pipelined)
+        )
+        return sorted(k for k, v in request.items() if v > 0 and v > free.get(k, 0))
+
+
+@dataclass(eq=False)
+class Job:
+    """A PodGroup with its tasks."""
+
+    group: Object
+    priority: int
+    tasks: list[Task] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        return f"{namespace(self.group)}/{name(self.group)}"
+
+    @property
+    def queue(self) -> str:
+        return str(self.group["spec"].get("queue") or "default")
+
+    @property
+    def minimum(self) -> int:
+        return int(self.group["spec"].get("minMember") or 0)
+
+    @property
+    def phase(self) -> str:
+        return str((self.group.get("status") or {}).get("phase") or "Pending")
+
+    @property
+    def asked(self) -> Resources | None:
+        """`minResources`; None if the PodGroup names none."""
+        given = self.group["spec"].get("minResources")
+        return None if given is None else schedulable(quantity.parse_all(given))
+
+    def states(self) -> Counter[str]:
+        return Counter(task.state for task in self.tasks)
+
+    def ready_count(self) -> int:
+        return sum(task.state in (*OCCUPYING, "Succeeded") for task in self.tasks)
+
+    def _roles(self, states: Iterable[str]) -> Counter[str]:
+        kept = set(states)
+        return Counter(task.role for task in self.tasks if task.state in kept)
+
+    def _minimums(self) -> dict[str, int]:
+        """The minimums of the tasks; none where the job's own minimum asks for less than they do together."""
+        given = {k: int(v) for k, v in (self.group["spec"].get("minTaskMember") or {}).items()}
+        return given if self.minimum >= sum(given.values()) else {}
+
+    def valid(self) -> bool:
+        """Whether enough pods exist at all."""
+        states = (*OCCUPYING, "Succeeded", "Pipelined", "Pending")
+        there = self._roles(states)
+        enough = sum(there.values()) >= self.minimum
+        return enough and all(there[role] >= least for role, least in self._minimums().items())
+
+    def ready(self) -> bool:
+        """Whether the gang can run with what it holds."""
+        waiting = sum(task.state == "Pending" and task.best_effort for task in self.tasks)
+        held = self._roles((*OCCUPYING, "Succeeded"))
+        enough = self.ready_count() + waiting >= self.minimum
+        return enough and all(held[role] >= least for role, least in self._minimums().items())
+
+    def pipelined(self) -> bool:
+        """Whether the gang could run when the pods that are going are gone."""
+        held = self._roles((*OCCUPYING, "Succeeded", "Pipelined"))
+        enough = sum(held.values()) >= self.minimum
+        return enough and all(held[role] >= least for role, least in self._minimums().items())
+
+    def worth_continuing(self, failed: set[str]) -> bool:
+        """Whether the gang can still be completed although these roles found no node."""
+        if self.minimum == len(self.tasks):
+            return False
+        minimums = self._minimums()
+        if not minimums and self.group["spec"].get("minTaskMember"):
+            left = sum(task.state == "Pending" and task.role not in failed for task in self.tasks)
+            return self.ready_count() + left >= self.minimum
+        held = self._roles(OCCUPYING)
+        return all(held[role] >= minimums.get(role, 0) for role in failed)
+
+    def allocated(self) -> Resources:
+        return quantity.add(*(task.request for task in self.tasks if task.state in OCCUPYING))
+
+    def gated(self) -> Resources:
+        return quantity.add(*(task.request for task in self.tasks if task.gated))
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a session decides on. `priorities`: PriorityClass values by name, the default one under ""."""
+
+    nodes: list[Object]
+    pods: list[Object]
+    groups: list[Object]
+    queues: list[Object]
+    claims: dict[tuple[str, str], Object]
+    services: list[Object]
+    priorities: dict[str, int]
+
+    def build(self) -> tuple[dict[str, Node], list[Job], dict[str, Object]]:
+        nodes = {name(item): Node.of(item) for item in self.nodes}
+        queues = {name(item): item for item in self.queues}
+        jobs: dict[tuple[str, str], Job] = {}
+        for group in self.groups:
+            wanted = group["spec"].get("priorityClassName") or ""
+            priority = self.priorities.get(wanted, self.priorities.get("", 0))
+            jobs[namespace(group), name(group)] = Job(group, priority)
+        for pod in self.pods:
+            task = Task.of(pod)
+            job = jobs.get((namespace(pod), annotation(pod, GROUP_NAME) or ""))
+            if job is not None:
+                job.tasks.append(task)
+            if task.node in nodes and task.state not in ("Succeeded", "Failed"):
+                nodes[task.node].take(task)
+        for job in jobs.values():
+            job.tasks.sort(key=Task.order)
+        return nodes, [job for job in jobs.values() if job.queue in queues], queues
+
+
+def group_uid(job: Job) -> str:
+    return uid(job.group)
