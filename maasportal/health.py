@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 
+from apps.accounts.scoping import public
 from apps.audit.services import Denied
 
 log = structlog.get_logger(__name__)
@@ -20,11 +21,13 @@ log = structlog.get_logger(__name__)
 _cache = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)
 
 
+@public
 def healthz(_request: HttpRequest) -> HttpResponse:
     """This process answers."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
+@public
 @never_cache
 def readyz(_request: HttpRequest) -> HttpResponse:
     """The database answers and is migrated, the cache answers: 200, else 503 with what is missing."""

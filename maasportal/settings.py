@@ -36,6 +36,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "django.forms",
     "django.contrib.humanize",
     "django.contrib.postgres",
     "channels",
@@ -62,10 +63,10 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "apps.accounts.middleware.LanguageMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "apps.accounts.middleware.LanguageMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -165,14 +166,17 @@ OIDC_RP_SCOPES = env.str("OIDC_SCOPES", default="openid email profile")
 OIDC_USE_PKCE = True
 OIDC_PKCE_CODE_CHALLENGE_METHOD = "S256"
 OIDC_TIMEOUT = (3, 5)
-OIDC_CALLBACK_CLASS = "apps.accounts.views.CallbackView"
-OIDC_AUTHENTICATE_CLASS = "apps.accounts.views.AuthenticateView"
-OIDC_OP_LOGOUT_URL_METHOD = "apps.accounts.oidc.logout_url"
+OIDC_AUTHENTICATION_CALLBACK_URL = "accounts:oidc-callback"
 OIDC_STORE_ID_TOKEN = OIDC_STORE_ACCESS_TOKEN = False
 ALLOW_LOGOUT_GET_METHOD = False
 PORTAL_OIDC_GROUPS_ABSENT = env.str("OIDC_GROUPS_ABSENT", default="empty")
 PORTAL_OIDC_CHECK_SECONDS = env.int("OIDC_CHECK_SECONDS", default=60)
 PORTAL_OIDC_GRACE_SECONDS = env.int("OIDC_GRACE_SECONDS", default=600)
+PORTAL_OIDC_GROUPS_FROM = env.str("OIDC_GROUPS_FROM", default="id_token")
+PORTAL_OIDC_NAME = env.str("OIDC_NAME", default=urlsplit(OIDC_ISSUER).hostname or OIDC_ISSUER)
+# Tokens of a person whom the provider has not confirmed for so long are refused until they sign in again.
+PORTAL_TOKEN_CONFIRM_DAYS = env.int("MAAS_TOKEN_CONFIRM_DAYS", default=14)
+PORTAL_IDLE_SECONDS = env.int("MAAS_IDLE_SECONDS", default=4 * 3600)
 
 SESSION_COOKIE_AGE = env.int("MAAS_SESSION_SECONDS", default=12 * 3600)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE

@@ -9,7 +9,6 @@ from maasportal import health
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
-    path("oidc/", include("mozilla_django_oidc.urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/v1/", include((jobs.api_patterns, "api"))),
     path("", include("apps.accounts.urls")),

@@ -1,0 +1,48 @@
+"""What a person may type on the settings page."""
+
+from __future__ import annotations
+
+import zoneinfo
+
+from django import forms
+from django.conf import settings
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
+
+from apps.accounts.models import User
+
+THEMES = [("auto", _("As the system")), ("light", _("Light")), ("dark", _("Dark"))]
+LIVES = [7, 30, 90, 365]
+
+
+def _zones() -> list[tuple[str, object]]:
+    return [("", _("UTC")), *((name, name) for name in sorted(zoneinfo.available_timezones()) if "/" in name)]
+
+
+class PreferencesForm(forms.Form):
+    language = forms.ChoiceField(
+        label=_("Language"), required=False, choices=[("", _("As the browser")), *settings.LANGUAGES]
+    )
+    theme = forms.ChoiceField(label=_("Appearance"), required=False, choices=THEMES)
+    timezone = forms.ChoiceField(label=_("Time zone"), required=False, choices=_zones)
+
+    @classmethod
+    def of(cls, user: User) -> PreferencesForm:
+        return cls(initial={"language": user.language, "theme": user.theme or "auto", "timezone": user.timezone})
+
+
+class TokenForm(forms.Form):
+    name = forms.CharField(
+        label=_("Name"),
+        max_length=80,
+        help_text=_("Where it is used, to recognise it later: “nightly evaluation”."),
+    )
+    days = forms.TypedChoiceField(
+        label=_("Good for"),
+        coerce=int,
+        initial=90,
+        choices=[(days, ngettext_lazy("%(days)d day", "%(days)d days", "days") % {"days": days}) for days in LIVES],
+    )
+    read_only = forms.BooleanField(
+        label=_("Read only"), required=False, help_text=_("It can look at everything you can, and change nothing.")
+    )

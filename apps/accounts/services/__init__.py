@@ -1,0 +1,62 @@
+"""Use-cases around people: their sessions, their tokens, and who they are for other apps."""
+
+from apps.accounts.services.people import (
+    actor_of,
+    on_revoked,
+    person_names,
+    person_of_claims,
+    revoked,
+    set_preferences,
+    sync_roles,
+    tenants_of,
+)
+from apps.accounts.services.sessions import (
+    Granted,
+    Standing,
+    confirm,
+    end_at_provider,
+    end_own_session,
+    end_session,
+    id_token_hint,
+    open_session,
+    provider_trouble,
+    refuse_sign_in,
+    session_actor,
+    sessions_of,
+    trouble,
+    with_userinfo,
+)
+from apps.accounts.services.tenants import actor_named, ensure_tenant, tenant_of
+from apps.accounts.services.tokens import create_token, revoke_token, token_user, tokens_of
+
+__all__ = [
+    "Granted",
+    "Standing",
+    "actor_named",
+    "actor_of",
+    "confirm",
+    "create_token",
+    "end_at_provider",
+    "end_own_session",
+    "end_session",
+    "ensure_tenant",
+    "id_token_hint",
+    "on_revoked",
+    "open_session",
+    "person_names",
+    "person_of_claims",
+    "provider_trouble",
+    "refuse_sign_in",
+    "revoke_token",
+    "revoked",
+    "session_actor",
+    "sessions_of",
+    "set_preferences",
+    "sync_roles",
+    "tenant_of",
+    "tenants_of",
+    "token_user",
+    "tokens_of",
+    "trouble",
+    "with_userinfo",
+]

@@ -1,0 +1,241 @@
+"""Browser sessions and what the provider says about them.
+
+A session is good while its row is there and the provider, asked every PORTAL_OIDC_CHECK_SECONDS, still honours its
+refresh token. That interval is how long somebody disabled at the provider stays in; back-channel logout shortens it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from importlib import import_module
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.core.cache import cache
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from apps.accounts.models import LogoutToken, ProviderSession, User
+from apps.accounts.services.people import revoked, sync_roles
+from apps.accounts.types import Actor
+from apps.adapters import identity
+from apps.adapters.errors import Refused, Unavailable
+from apps.audit.services import Result, action, record, use_case
+
+log = structlog.get_logger(__name__)
+
+SIGNED_IN = action("accounts.signed-in", _("{actor} signed in"))
+SIGNED_OUT = action("accounts.signed-out", _("A session of {target} ended ({why})"))
+SIGN_IN_REFUSED = action("accounts.sign-in-refused", _("A sign-in was refused ({reason})"))
+SESSION_ENDED = action("accounts.session-ended", _("{actor} ended one of their sessions"))
+
+LEASE = timedelta(seconds=10)
+"""Longer than a refresh may take, so that two never run at once; after a failure it is the pause before the next."""
+_TROUBLE = "accounts:provider-trouble"
+
+
+@dataclass(frozen=True)
+class Granted:
+    """What a sign-in at the provider ended in: verified claims, with the tokens they came from."""
+
+    claims: dict[str, Any]
+    tokens: identity.Tokens
+
+
+class Standing(Enum):
+    GOOD = "good"
+    ENDED = "ended"
+    UNCONFIRMED = "unconfirmed"
+    """The provider has not answered for longer than the grace time. The session may be good; nobody can tell."""
+
+
+def open_session(user: User, session_key: str, granted: Granted, *, agent: str, replaces: str | None) -> None:
+    """Keep what the provider gave for a browser session that has just begun."""
+    now = timezone.now()
+    sid = granted.claims.get("sid")
+    with transaction.atomic():
+        ProviderSession.objects.filter(session_key__in=[session_key, replaces or ""]).delete()
+        ProviderSession.objects.create(
+            session_key=session_key,
+            user=user,
+            iss=user.iss,
+            sub=user.sub,
+            sid=sid if isinstance(sid, str) and len(sid) <= 255 and sid.isprintable() else "",
+            refresh_token=granted.tokens.refresh_token,
+            id_token=granted.tokens.id_token,
+            agent="".join(c for c in agent if c.isprintable())[:200],
+            checked_at=now,
+            lease_until=now,
+        )
+        record(SIGNED_IN, user.actor(), user.audit_id)
+
+
+def refuse_sign_in(reason: str) -> None:
+    """Record that the provider sent somebody whom the portal did not let in; `reason` is one of our own short codes."""
+    log.warning("sign_in_refused", reason=reason)
+    with transaction.atomic():
+        record(SIGN_IN_REFUSED, Actor.anonymous(), "sign-in", result=Result.REFUSED, reason=reason)
+
+
+def confirm(session_key: str, *, used: bool) -> Standing:
+    """Whether a browser session is still good, asking the provider when that is due. `used`: a person did this.
+
+    One request asks at a time; the others go on meanwhile.
+    """
+    row = ProviderSession.objects.select_related("user").filter(session_key=session_key).first()
+    if row is None:
+        return Standing.ENDED
+    now = timezone.now()
+    if not row.user.is_active or now - row.used_at > timedelta(seconds=settings.PORTAL_IDLE_SECONDS):
+        _end([row], "disabled" if not row.user.is_active else "idle")
+        return Standing.ENDED
+    if used and now - row.used_at > timedelta(minutes=1):
+        ProviderSession.objects.filter(pk=row.pk).update(used_at=now)
+    if now - row.checked_at < timedelta(seconds=settings.PORTAL_OIDC_CHECK_SECONDS):
+        return Standing.GOOD
+    free = ProviderSession.objects.filter(pk=row.pk, checked_at=row.checked_at, lease_until__lte=now)
+    if free.update(lease_until=now + LEASE):
+        return _ask_provider(row)
+    return _within_grace(row.failing_since, now)
+
+
+def _ask_provider(row: ProviderSession) -> Standing:
+    try:
+        if not row.refresh_token:  # written under a secret key that is gone
+            raise identity.InvalidGrant("no readable refresh token")
+        tokens = identity.refresh(row.refresh_token)
+        # Kept before anything else can fail: a provider that gives each token for one use has burnt the old one.
+        if tokens.refresh_token:
+            ProviderSession.objects.filter(pk=row.pk).update(refresh_token=tokens.refresh_token)
+        claims = _refreshed_claims(row, tokens)
+    except identity.InvalidGrant:
+        _end([row], "provider")
+        return Standing.ENDED
+    except (Unavailable, Refused) as error:
+        return _note_failure(row, error)
+    now = timezone.now()
+    with transaction.atomic():
+        kept = {"id_token": tokens.id_token} if tokens.id_token else {}
+        fresh = {"checked_at": now, "lease_until": now, "failing_since": None, **kept}
+        if not ProviderSession.objects.filter(pk=row.pk).update(**fresh):
+            return Standing.ENDED  # ended by a logout token while we asked
+        sync_roles(row.user, claims)
+    cache.delete(_TROUBLE)
+    return Standing.GOOD
+
+
+def _refreshed_claims(row: ProviderSession, tokens: identity.Tokens) -> dict[str, Any]:
+    """Claims after a refresh. Raises InvalidGrant when they are another person's, Refused, Unavailable."""
+    if tokens.id_token:
+        claims = identity.verify_id_token(tokens.id_token, access_token=tokens.access_token)
+    else:
+        claims = identity.userinfo(tokens.access_token)
+    if claims.get("sub") != row.sub:
+        log.error("refreshed_as_another_person", session=row.pk)
+        raise identity.InvalidGrant("the refreshed token speaks of another person")
+    wanted = tokens.id_token and settings.PORTAL_OIDC_GROUPS_FROM == "userinfo"
+    return with_userinfo(claims, tokens) if wanted else claims
+
+
+def with_userinfo(claims: dict[str, Any], tokens: identity.Tokens) -> dict[str, Any]:
+    """ID token claims completed by those of userinfo, which must have the same `sub`. Raises Refused, Unavailable."""
+    about = identity.userinfo(tokens.access_token)
+    if about.get("sub") != claims["sub"]:
+        raise Refused("userinfo_sub")
+    return {**about, **claims}
+
+
+def _note_failure(row: ProviderSession, error: Unavailable | Refused) -> Standing:
+    """Not the person's fault: their session stays within the grace time, and we say so loudly."""
+    log.error("identity_provider_refresh_failed", error=error.text, code=error.code)
+    trouble()
+    now = timezone.now()
+    since = row.failing_since or now
+    ProviderSession.objects.filter(pk=row.pk).update(failing_since=since)
+    return _within_grace(since, now)
+
+
+def _within_grace(failing_since: datetime | None, now: datetime) -> Standing:
+    grace = timedelta(seconds=settings.PORTAL_OIDC_GRACE_SECONDS)
+    return Standing.UNCONFIRMED if failing_since and now - failing_since > grace else Standing.GOOD
+
+
+def trouble() -> None:
+    """Remember that the provider has just failed, for the sign-in page and the readiness answer."""
+    cache.set(_TROUBLE, timezone.now(), 600)
+
+
+def provider_trouble() -> datetime | None:
+    """When the provider last failed, if it has not answered since."""
+    at = cache.get(_TROUBLE)
+    return at if isinstance(at, datetime) else None
+
+
+def session_actor(session_key: str) -> Actor | None:
+    """Who is behind a browser session now, for sockets to look again; None when it is over. May ask the provider."""
+    if confirm(session_key, used=False) is not Standing.GOOD:
+        return None
+    row = ProviderSession.objects.select_related("user").filter(session_key=session_key).first()
+    return row.user.actor() if row else None
+
+
+def id_token_hint(session_key: str) -> str:
+    """The newest ID token of a session: the provider signs out without a question when it is shown."""
+    row = ProviderSession.objects.filter(session_key=session_key).first()
+    return row.id_token if row else ""
+
+
+def end_session(session_key: str) -> None:
+    """A person signed out."""
+    for row in ProviderSession.objects.select_related("user").filter(session_key=session_key):
+        _end([row], "signed out", by=Actor(row.user.audit_id, row.user.name))
+
+
+def sessions_of(actor: Actor) -> list[ProviderSession]:
+    """An actor's open browser sessions, the one used last first."""
+    return list(ProviderSession.objects.filter(user_id=actor.user_pk).order_by("-used_at").defer("id_token"))
+
+
+@use_case(SESSION_ENDED)
+def end_own_session(actor: Actor, row_id: int) -> None:
+    """End one of the actor's other sessions. Raises ProviderSession.DoesNotExist."""
+    row = ProviderSession.objects.select_related("user").get(pk=row_id, user_id=actor.user_pk)
+    record(SESSION_ENDED, actor, f"session:{row.pk}")
+    _forget([row])
+
+
+def end_at_provider(said: identity.LogoutClaims) -> int:
+    """End what a back-channel logout token names; how many sessions that was. Raises Refused for a used token."""
+    rows = ProviderSession.objects.select_related("user").filter(iss=said.iss)
+    rows = rows.filter(sid=said.sid) if said.sid else rows.filter(sub=said.sub)
+    if said.sid and said.sub:
+        rows = rows.filter(sub=said.sub)
+    try:
+        with transaction.atomic():
+            LogoutToken.objects.filter(at__lt=timezone.now() - timedelta(days=1)).delete()
+            LogoutToken.objects.create(jti=said.jti)
+            ended = list(rows)
+            _end(ended, "provider")
+            return len(ended)
+    except IntegrityError as error:
+        raise Refused("jti") from error
+
+
+def _end(rows: list[ProviderSession], why: str, *, by: Actor | None = None) -> None:
+    with transaction.atomic():
+        for row in rows:
+            record(SIGNED_OUT, by or Actor.system("identity-provider"), row.user.audit_id, why=why)
+        _forget(rows)
+
+
+def _forget(rows: list[ProviderSession]) -> None:
+    """Delete rows and their browser sessions, and tell who keeps something open for these people."""
+    store = import_module(settings.SESSION_ENGINE).SessionStore
+    ProviderSession.objects.filter(pk__in=[row.pk for row in rows]).delete()
+    for row in rows:
+        store(row.session_key).delete()
+        revoked(row.user_id)

@@ -1,0 +1,34 @@
+"""The teams, and finding one or a person by the name somebody typed."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from apps.accounts.models import Tenant, User
+from apps.accounts.types import Actor, Permission
+from apps.audit import services as audit
+
+TENANT_CREATED = audit.action("tenant.created", _("{actor} created the tenant {name}"))
+
+
+def tenant_of(actor: Actor, slug: str) -> Tenant | None:
+    """The tenant of that slug, if the actor may see jobs in it; somebody else's is as good as none."""
+    tenant = Tenant.objects.filter(slug=slug).first()
+    return tenant if tenant and actor.may(Permission.JOB_VIEW, tenant.pk) else None
+
+
+@audit.use_case(TENANT_CREATED)
+def ensure_tenant(actor: Actor, *, slug: str, name: str) -> Tenant:
+    """The tenant of that slug, created if there is none. Its members come from the provider's groups."""
+    actor.require(Permission.TENANT_PROVISION, target=f"tenant:{slug}")
+    tenant, created = Tenant.objects.get_or_create(slug=slug, defaults={"name": name})
+    if created:
+        audit.record(TENANT_CREATED, actor, f"tenant:{tenant.pk}", tenant_id=tenant.pk, name=name)
+    return tenant
+
+
+def actor_named(text: str) -> Actor | None:
+    """The active person with that subject or e-mail address, who has signed in once; None if none or several match."""
+    people = User.objects.filter(is_active=True)
+    found = list(people.filter(sub=text)[:2]) or list(people.filter(email=text)[:2])
+    return found[0].actor() if len(found) == 1 else None
