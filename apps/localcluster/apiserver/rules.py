@@ -34,6 +34,12 @@ def set_defaults(kind: Kind, item: Object) -> None:
         setter(item)
 
 
+def settle(kind: Kind, item: Object) -> None:
+    """Bring what webhooks have written into form."""
+    decode(kind, item)
+    set_defaults(kind, item)
+
+
 def validate_new(kind: Kind, item: Object) -> list[Cause]:
     if kind.custom:
         return custom.validate(kind, item)

@@ -79,7 +79,7 @@ class Writer:
         item.pop("kind", None), item.pop("apiVersion", None)
         meta.settle_namespace(kind, request.namespace, item["metadata"])
         meta.prepare_create(kind, item)
-        if kind.has_status:
+        if kind.has_status and kind.resource != "nodes":
             item.pop("status", None)
         faults = rules.decode(kind, item)
         if faults:
@@ -88,6 +88,7 @@ class Writer:
         operation = Operation(request, "CREATE", item, None, warnings)
         await self.admission.mutate(operation)
         item = operation.item
+        rules.settle(kind, item)
         if owners is None:
             managers.after_update(Schema(kind), {}, item, manager, meta.now())
         else:
@@ -178,6 +179,7 @@ class Writer:
         operation = Operation(request, "UPDATE", new, old, change.warnings)
         await self.admission.mutate(operation)
         new = operation.item
+        rules.settle(kind, new)
         meta.keep_identity(kind, old, new)
         self._count_generation(request, old, new)
         meta.tidy(new)
