@@ -19,6 +19,7 @@ from apps.localcluster.nodeagent.status import differs
 Object = dict[str, Any]
 log = logging.getLogger(__name__)
 BEAT = 10  # seconds between two heartbeats, as a kubelet has it
+TRIES = 5
 REPORT = 300  # seconds between two reports that say nothing new
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
@@ -40,11 +41,19 @@ class Heartbeat:
         while True:
             began = time.monotonic()
             for node in self.nodes.values():
-                try:
-                    await self.beat(node)
-                except (ApiError, httpx.TransportError) as error:
-                    log.warning("heartbeat of %s: %s", node.name, error)
+                await self._try(node)
             await asyncio.sleep(max(0.5, BEAT - (time.monotonic() - began)))
+
+    async def _try(self, node: fleet.Node) -> None:
+        for attempt in range(TRIES):
+            try:
+                await self.beat(node)
+                return
+            except (ApiError, httpx.TransportError) as error:
+                # A conflict is another writer, common while a node is new: look again at once.
+                if getattr(error, "status", None) != 409 or attempt == TRIES - 1:
+                    log.warning("heartbeat of %s: %s", node.name, error)
+                    return
 
     async def beat(self, node: fleet.Node) -> None:
         stored = await self._ensure(node)
