@@ -26,7 +26,7 @@ setup: .venv/.stamp node_modules/.stamp $(MESSAGES) ## what the rest needs: .ven
 	@touch $@
 
 node_modules/.stamp: package.json package-lock.json | .venv/.stamp
-	$(PY) -m deploy.local.node npm ci --no-progress --loglevel=error
+	$(PY) -m deploy.local.node npm ci --no-progress --no-update-notifier --loglevel=error
 	@touch $@
 
 %.mo: %.po | .venv/.stamp
