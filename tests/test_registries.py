@@ -34,12 +34,12 @@ def test_every_permission_is_granted_to_somebody_and_explained() -> None:
 
 def test_every_model_with_a_topic_can_be_followed() -> None:
     with_topic = {model._meta.model_name for model in own_models() if hasattr(model, "topic")}
-    assert with_topic <= streams.topics().keys()
+    assert with_topic <= streams.topic_kinds()
 
 
 def test_every_row_that_can_be_due_is_swept() -> None:
     due = {model._meta.app_label for model in own_models() if any(f.name == "due_at" for f in model._meta.fields)}
-    assert {task.split(".")[0] for task in clusters.due_tasks()} == due
+    assert {task.split(".")[0] for task in clusters.due_sweeps()} == due
 
 
 def test_every_action_that_is_recorded_is_declared_with_a_sentence() -> None:

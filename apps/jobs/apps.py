@@ -16,6 +16,7 @@ class JobsConfig(AppConfig):
                 task="jobs.reconcile_job",
                 topic=lambda job_id: f"job.{job_id}",
                 parse=loglines.parse,
+                known=background.known_jobs,
             )
         )
         clusters.register_due("jobs.reconcile_job", background.due_jobs)

@@ -21,7 +21,6 @@ from apps.jobs.domain.seen import read_seen
 from apps.jobs.models import Job, JobRank
 from apps.jobs.services import reading
 from apps.streams.services import hint
-from apps.tenants.models import Placement
 
 log = structlog.get_logger(__name__)
 
@@ -33,12 +32,13 @@ LONGEST = timedelta(seconds=5)
 # Volcano's webhook refuses a job until its own cache has seen the queue open, a moment after everybody else has.
 _QUEUE_NOT_SEEN = re.compile(r"queue.*state.*\bOpen\b|state of queue|queue .*not found", re.IGNORECASE | re.DOTALL)
 QUEUE_GRACE = timedelta(seconds=20)
+REFUSED_AGAIN = timedelta(minutes=1)
 
 
 def reconcile_job(job: Job) -> timedelta | None:
     """Take one repeatable step; any worker may take it twice. Returns when to look again, None for never."""
     try:
-        if job.placement.state != Placement.State.READY and job.state is Phase.SUBMITTED and job.wanted == Wanted.RUN:
+        if job.state is Phase.SUBMITTED and job.wanted == Wanted.RUN and not job.placement.is_ready:
             moves.move(job, Phase.SUBMITTED, moves.Facts(job.attempt, Reason("waiting.placement")))
             return SOON
         api = connect(job.placement.cluster)
@@ -50,6 +50,10 @@ def reconcile_job(job: Job) -> timedelta | None:
         return timedelta(0)
     except Unavailable as error:
         return _wait(job, error)
+    except Refused as error:
+        # Not the job's fault but ours: a right or a kind is missing. Kept, and seen by whoever reads the log.
+        log.error("cluster_refused_a_look", job=job.pk, error=error.text)
+        return REFUSED_AGAIN
 
 
 def _step(api: KubeApi, job: Job) -> timedelta | None:
@@ -81,7 +85,7 @@ def look(api: KubeApi, job: Job) -> Seen | None:
     except NotFound:
         return None
     if found["metadata"].get("labels", {}).get(manifests.JOB_LABEL) != job.pk:
-        raise Conflict("A foreign object has this job's name.")
+        raise Conflict(f"A foreign object is called {name}.")
     pods = api.list(objects.path(objects.POD, place.namespace), label_selector=f"{manifests.JOB_LABEL}={job.pk}")
     waiting = not any(pod.get("spec", {}).get("nodeName") for pod in pods)
     group = None

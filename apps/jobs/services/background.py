@@ -21,6 +21,11 @@ def due_jobs() -> list[str]:
     return list(Job.objects.for_system().due().order_by("due_at").values_list("pk", flat=True)[:200])
 
 
+def known_jobs(ids: set[str]) -> set[str]:
+    """Those of some ids that are jobs of ours; objects of others are orphans."""
+    return set(Job.objects.for_system().filter(pk__in=ids).values_list("pk", flat=True))
+
+
 def may_follow_job(actor: Actor, job_id: str) -> bool:
     return Job.objects.visible_to(actor).filter(pk=job_id).exists()
 

@@ -12,7 +12,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.accounts import services as accounts
 from apps.accounts.types import Actor
-from apps.clusters.services import register
+from apps.clusters.services import Registration
+from apps.clusters.services.connect import register
 from apps.tenants import services as tenants
 
 TENANTS = {"nlp": ("NLP", 16), "vision": ("视觉", 8)}
@@ -27,15 +28,9 @@ class Command(BaseCommand):
             raise CommandError("This writes made-up tenants; it runs only with MAAS_DEMO=1.")
         actor = Actor.system("demo")
         kubeconfig = yaml.safe_load(Path(os.environ["MAAS_DEMO_KUBECONFIG"]).read_text())
-        cluster = register.register_cluster(
-            actor,
-            registration=register.Registration(
-                slug="small",
-                name="Small cluster",
-                server=kubeconfig["clusters"][0]["cluster"]["server"],
-                token=kubeconfig["users"][0]["user"]["token"],
-            ),
-        )
+        server = kubeconfig["clusters"][0]["cluster"]["server"]
+        token = kubeconfig["users"][0]["user"]["token"]
+        cluster = register(actor, Registration(slug="small", name="Small cluster", server=server), token)
         for slug, (name, gpus) in TENANTS.items():
             tenant = accounts.ensure_tenant(actor, slug=slug, name=name)
             if not any(place.gpus == gpus for place in tenants.placements_of([tenant.pk])):
