@@ -18,6 +18,7 @@ import psycopg
 import pytest
 import redis
 
+from deploy.local import openbao, postgres, valkey
 from deploy.local.home import Home
 from deploy.local.servers import Running, choose
 from deploy.local.stack import TREE
@@ -161,6 +162,19 @@ def test_a_port_that_was_taken_meanwhile_is_given_up(root: Path) -> None:
         second = home.claim_ports("valkey", web=20_000)
     assert second["valkey"] != first["valkey"]
     assert second["web"] == first["web"]
+
+
+def test_the_wheels_do_where_no_server_is_installed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (postgres, valkey, openbao):
+        monkeypatch.setattr(module, "installed", lambda *names, **folders: [])
+    with running(root, NAMES) as servers, psycopg.connect(servers.environ()["DATABASE_URL"]) as app:
+        (version,) = app.execute("SHOW server_version").fetchone()
+        assert version.startswith("18.")
+        assert all("site-packages" in str(_binary(each)) for each in servers.processes.values())
+
+
+def _binary(process: subprocess.Popen[bytes]) -> Path:
+    return Path(f"/proc/{process.pid}/exe").readlink()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="shows what differs as root")
