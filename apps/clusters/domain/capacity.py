@@ -1,0 +1,132 @@
+"""Counting accelerators: what nodes offer, what pods hold, and the largest job that would fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, DecimalException
+
+COUNT_LIMIT = 4096
+"""More than any node holds. The API server accepts 1e400."""
+
+ACCELERATORS = (
+    "nvidia.com/gpu",
+    "amd.com/gpu",
+    "huawei.com/Ascend910",
+    "huawei.com/Ascend310P",
+    "hygon.com/dcu",
+    "cambricon.com/mlu",
+    "metax-tech.com/gpu",
+    "iluvatar.com/gpu",
+)
+PRODUCT_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "accelerator", "node.kubernetes.io/accelerator")
+
+
+@dataclass(frozen=True)
+class NodeSpace:
+    """A node as the scheduler sees it; `total` and `used` count its accelerators."""
+
+    name: str
+    product: str
+    resource: str
+    total: int
+    used: int
+    ready: bool
+    schedulable: bool
+
+    @property
+    def free(self) -> int:
+        return max(0, self.total - self.used) if self.ready and self.schedulable else 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Nothing runs on it and it can be used."""
+        return self.total > 0 and self.free == self.total
+
+
+@dataclass(frozen=True)
+class ProductSpace:
+    """All nodes of one product. `largest_gang` counts the accelerators of its whole free nodes: what a job that needs
+    whole nodes could have now."""
+
+    product: str
+    nodes: int
+    ready: int
+    whole_free: int
+    largest_gang: int
+    total: int
+    used: int
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """A cluster's accelerators, by product and in all."""
+
+    products: tuple[ProductSpace, ...]
+
+    @property
+    def nodes(self) -> int:
+        return sum(product.nodes for product in self.products)
+
+    @property
+    def whole_free(self) -> int:
+        return sum(product.whole_free for product in self.products)
+
+    @property
+    def largest_gang(self) -> int:
+        """Within one product: a gang does not mix them."""
+        return max((product.largest_gang for product in self.products), default=0)
+
+    @property
+    def total(self) -> int:
+        return sum(product.total for product in self.products)
+
+    @property
+    def used(self) -> int:
+        return sum(product.used for product in self.products)
+
+
+def capacity_of(nodes: Iterable[NodeSpace]) -> Capacity:
+    """Add nodes up; those without accelerators do not count."""
+    by_product: dict[str, list[NodeSpace]] = {}
+    for node in nodes:
+        if node.total:
+            by_product.setdefault(node.product, []).append(node)
+    return Capacity(tuple(_product(name, group) for name, group in sorted(by_product.items())))
+
+
+def _product(name: str, group: list[NodeSpace]) -> ProductSpace:
+    whole = [node for node in group if node.is_whole]
+    return ProductSpace(
+        product=name,
+        nodes=len(group),
+        ready=sum(node.ready for node in group),
+        whole_free=len(whole),
+        largest_gang=sum(node.total for node in whole),
+        total=sum(node.total for node in group),
+        used=sum(node.used for node in group),
+    )
+
+
+def accelerator(resources: Mapping[str, str]) -> tuple[str, int]:
+    """The extended resource that counts a node's accelerators, and how many; ("", 0) for none."""
+    for name in ACCELERATORS:
+        if name in resources:
+            return name, count(resources[name])
+    return "", 0
+
+
+def product_of(labels: Mapping[str, str], resource: str) -> str:
+    """What people call the accelerator of a node."""
+    return next((labels[name] for name in PRODUCT_LABELS if labels.get(name)), resource)
+
+
+def count(quantity: str) -> int:
+    """A whole number as Kubernetes writes it (`8`, `8e0`), between 0 and COUNT_LIMIT; 0 for what is none."""
+    try:
+        number = Decimal(quantity)
+    except DecimalException:
+        return 0
+    if not number.is_finite() or number <= 0:
+        return 0
+    return COUNT_LIMIT if number >= COUNT_LIMIT else int(number)

@@ -1,0 +1,48 @@
+"""What other apps may do with clusters. Safe for web processes: no SDK comes along (see `connect` for that)."""
+
+from apps.clusters.domain.capacity import Capacity, NodeSpace, ProductSpace
+from apps.clusters.models import Cluster
+from apps.clusters.services.registration import Registration, register_cluster
+from apps.clusters.services.registry import (
+    ParsedLine,
+    WorkloadKind,
+    WorkloadObject,
+    due_sweeps,
+    register_due,
+    register_workload,
+    workloads,
+)
+from apps.clusters.services.seen import (
+    capacity,
+    for_system,
+    may_follow_cluster,
+    nodes,
+    note_answer,
+    note_nodes,
+    note_silence,
+    visible_to,
+)
+
+__all__ = [
+    "Capacity",
+    "Cluster",
+    "NodeSpace",
+    "ParsedLine",
+    "ProductSpace",
+    "Registration",
+    "WorkloadKind",
+    "WorkloadObject",
+    "capacity",
+    "due_sweeps",
+    "for_system",
+    "may_follow_cluster",
+    "nodes",
+    "note_answer",
+    "note_nodes",
+    "note_silence",
+    "register_cluster",
+    "register_due",
+    "register_workload",
+    "visible_to",
+    "workloads",
+]

@@ -1,0 +1,87 @@
+"""Connections to clusters. Only background work imports this: it brings the SDKs along."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+
+from django.conf import settings
+
+from apps.accounts.types import Actor
+from apps.adapters.errors import NotFound, Unavailable
+from apps.adapters.kubernetes import Endpoint, KubeApi
+from apps.adapters.vault import VaultKV
+from apps.clusters.models import Cluster
+from apps.clusters.services.registration import Registration, register_cluster, require_operator
+
+TOKEN_SECONDS = 60.0
+"""A token is read again this often, so that a rotated one is used in time."""
+
+
+@functools.cache
+def vault() -> VaultKV:
+    """The portal's own mount of the secrets server."""
+    if not settings.VAULT_ADDR:
+        raise Unavailable("No secrets server is configured.", system="secrets")
+    return VaultKV(
+        settings.VAULT_ADDR, settings.VAULT_ROLE_ID_FILE, settings.VAULT_SECRET_ID_FILE, settings.VAULT_MOUNT
+    )
+
+
+class Credential:
+    """The bearer token of one cluster, kept in memory for a minute."""
+
+    def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path, self._clock = path, clock
+        self._token, self._read_at = "", float("-inf")
+        self._lock = threading.Lock()
+
+    def __call__(self, *, fresh: bool = False) -> str:
+        with self._lock:
+            if fresh or self._clock() - self._read_at > TOKEN_SECONDS:
+                self._token, self._read_at = self._read(), self._clock()
+            return self._token
+
+    def _read(self) -> str:
+        try:
+            token = vault().read(self._path).get("token", "")
+        except (NotFound, ValueError) as error:
+            raise Unavailable("The cluster's credential is not in the secrets server.", system="secrets") from error
+        if not token:  # an empty bearer would be taken for an anonymous request
+            raise Unavailable("The cluster's credential in the secrets server is empty.", system="secrets")
+        return token
+
+
+def endpoint(cluster: Cluster) -> Endpoint:
+    """Where the cluster is, with a credential of its own."""
+    return Endpoint(cluster.server, cluster.ca_pem or None, Credential(cluster.credential_path))
+
+
+Address = tuple[str, str, str]
+
+_apis: dict[int, tuple[Address, KubeApi]] = {}
+_apis_lock = threading.Lock()
+
+
+def address(cluster: Cluster) -> Address:
+    """What makes a connection another one."""
+    return cluster.server, cluster.ca_pem, cluster.credential_path
+
+
+def connect(cluster: Cluster) -> KubeApi:
+    """The connection to a cluster, shared by all threads of this process."""
+    with _apis_lock:
+        known = _apis.get(cluster.pk)
+        if known is None or known[0] != address(cluster):
+            known = _apis[cluster.pk] = (address(cluster), KubeApi(endpoint(cluster)))
+        return known[1]
+
+
+def register(actor: Actor, registration: Registration, token: str) -> Cluster:
+    """Register a cluster with its credential: first the credential, which alone harms nobody, then the row."""
+    require_operator(actor)
+    registration.check()
+    vault().write(registration.credential_path, {"token": token.strip()})
+    return register_cluster(actor, registration)

@@ -1,0 +1,71 @@
+"""Bringing a cluster under the portal."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
+
+from apps.accounts.types import Actor, Denied, Role
+from apps.audit.services import action, record, use_case
+from apps.clusters.models import Cluster
+from apps.streams.services import hint
+
+REGISTERED = action("cluster.registered", _("{actor} registered the cluster {name} at {server}"))
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What an operator says of a cluster. `ca_pem` is "" where the machine's own authorities sign its certificate."""
+
+    slug: str
+    name: str
+    server: str
+    ca_pem: str = ""
+
+    @property
+    def credential_path(self) -> str:
+        """Where the secrets server keeps `{"token": …}`."""
+        return f"clusters/{self.slug}"
+
+    def check(self) -> None:
+        """Raise ValidationError, with a sentence for the operator."""
+        parts = urlsplit(self.server)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+            raise ValidationError({"server": _("Give the API server as https://host:port, without a path.")})
+        if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
+            raise ValidationError({"server": _("Use https: a token must not travel unencrypted to another machine.")})
+        if self.ca_pem:
+            try:
+                ssl.create_default_context(cadata=self.ca_pem)
+            except ssl.SSLError as error:
+                raise ValidationError({"ca_pem": _("This holds no certificate in PEM form.")}) from error
+        Cluster(slug=self.slug, name=self.name, server=self.server).clean_fields()
+
+
+def require_operator(actor: Actor) -> None:
+    """Raise Denied unless the actor runs the platform."""
+    if not (actor.is_system or (Role.OPERATOR in actor.platform and not actor.read_only)):
+        raise Denied("cluster.register", _("Only platform operators register clusters."), target="cluster")
+
+
+@use_case(REGISTERED)
+def register_cluster(actor: Actor, registration: Registration) -> Cluster:
+    """Add a cluster, or change its address. Its credential is stored before (`services.connect.store_credential`)."""
+    require_operator(actor)
+    registration.check()
+    cluster, _created = Cluster.objects.update_or_create(
+        slug=registration.slug,
+        defaults={
+            "name": registration.name,
+            "server": registration.server.rstrip("/"),
+            "ca_pem": registration.ca_pem,
+            "credential_path": registration.credential_path,
+        },
+    )
+    record(REGISTERED, actor, f"cluster:{cluster.pk}", name=cluster.name, server=cluster.server)
+    hint(cluster.topic)
+    return cluster

@@ -1,0 +1,78 @@
+"""What upper apps want to hear of a cluster: their workload objects, and their rows that are due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+Id = int | str
+
+
+class ParsedLine(Protocol):
+    """A line of a log as its workload's app understands it. `figures` maps a series to its value at `step`."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def level(self) -> str: ...
+    @property
+    def rank(self) -> int | None: ...
+    @property
+    def step(self) -> int | None: ...
+    @property
+    def figures(self) -> Mapping[str, float]: ...
+
+
+@dataclass(frozen=True)
+class WorkloadObject:
+    """One of our objects as found in a cluster."""
+
+    cluster_id: int
+    namespace: str
+    name: str
+    uid: str
+    row_id: str
+
+
+@dataclass(frozen=True)
+class WorkloadKind:
+    """A kind of work that upper apps put into clusters.
+
+    `label` is on each of its objects and pods, with the row's id as value. `task` is woken with that id when something
+    changed. `topic` gives the stream for its log lines, `parse` reads one of them. `known` says which of some ids have
+    a row; `orphan` is told of an object without one (default: it is left alone and logged).
+    """
+
+    label: str
+    task: str
+    topic: Callable[[str], str]
+    parse: Callable[[str], ParsedLine]
+    known: Callable[[set[str]], set[str]] | None = None
+    orphan: Callable[[WorkloadObject], None] | None = None
+
+
+_workloads: dict[str, WorkloadKind] = {}
+_due: dict[str, Callable[[], Iterable[Id]]] = {}
+
+
+def register_workload(kind: WorkloadKind) -> None:
+    """Called once for each kind, in the owning app's ready()."""
+    if kind.label in _workloads:
+        raise ValueError(f"The workload label {kind.label} is registered twice.")
+    _workloads[kind.label] = kind
+
+
+def workloads() -> tuple[WorkloadKind, ...]:
+    return tuple(_workloads.values())
+
+
+def register_due(task: str, sweep: Callable[[], Iterable[Id]]) -> None:
+    """`sweep` returns ids of rows to look at now; `task` is woken with each. Asked every second."""
+    if task in _due:
+        raise ValueError(f"Due rows of {task} are registered twice.")
+    _due[task] = sweep
+
+
+def due_sweeps() -> Mapping[str, Callable[[], Iterable[Id]]]:
+    return dict(_due)

@@ -1,0 +1,95 @@
+"""What was seen of clusters: written by the watch process, read by pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from apps.accounts.types import Actor, Permission
+from apps.clusters.domain.capacity import Capacity, NodeSpace, capacity_of
+from apps.clusters.models import Cluster, ClusterNode, ClusterQuerySet
+from apps.streams.services import hint
+
+REASON_LIMIT = 500
+
+
+def visible_to(actor: Actor) -> ClusterQuerySet:
+    """The clusters this actor may see."""
+    return Cluster.objects.visible_to(actor)
+
+
+def for_system() -> ClusterQuerySet:
+    return Cluster.objects.for_system()
+
+
+def may_follow_cluster(actor: Actor, cluster_id: str) -> bool:
+    return actor.may(Permission.CLUSTER_VIEW) and cluster_id.isdigit()
+
+
+def capacity(cluster: Cluster) -> Capacity:
+    """Accelerators as last seen."""
+    return capacity_of(_space(node) for node in ClusterNode.objects.filter(cluster=cluster))
+
+
+def nodes(cluster: Cluster) -> list[NodeSpace]:
+    """Nodes as last seen, by name."""
+    return [_space(node) for node in ClusterNode.objects.filter(cluster=cluster)]
+
+
+@transaction.atomic
+def note_answer(cluster_id: int, version: str) -> None:
+    """The cluster answered. Pages hear of it if it was away, or has another version."""
+    rows = Cluster.objects.for_system().filter(pk=cluster_id)
+    news = rows.filter(Q(unreachable_since__isnull=False) | ~Q(version=version[:40]))
+    changed = news.update(version=version[:40], unreachable_since=None, unreachable_reason="", seen_at=Now())
+    if changed:
+        hint(f"cluster.{cluster_id}")
+    else:
+        rows.update(seen_at=Now())
+
+
+@transaction.atomic
+def note_silence(cluster_id: int, reason: str) -> None:
+    """The cluster does not answer. The first moment of a silence is kept; pages hear of it once."""
+    rows = Cluster.objects.for_system().filter(pk=cluster_id, unreachable_since=None)
+    if rows.update(unreachable_since=Now(), unreachable_reason=reason[:REASON_LIMIT]):
+        hint(f"cluster.{cluster_id}")
+
+
+@transaction.atomic
+def note_nodes(cluster_id: int, spaces: Iterable[NodeSpace]) -> bool:
+    """Make the snapshot equal to what is there now; True (and a hint) if anything changed."""
+    known = {node.name: node for node in ClusterNode.objects.filter(cluster_id=cluster_id)}
+    fresh = {space.name: space for space in spaces}
+    changed = [_node(cluster_id, s) for s in fresh.values() if s.name not in known or _space(known[s.name]) != s]
+    gone = known.keys() - fresh.keys()
+    ClusterNode.objects.bulk_create(
+        changed,
+        update_conflicts=True,
+        unique_fields=["cluster", "name"],
+        update_fields=["product", "resource", "total", "used", "ready", "schedulable"],
+    )
+    ClusterNode.objects.filter(cluster_id=cluster_id, name__in=gone).delete()
+    if changed or gone:
+        hint(f"cluster.{cluster_id}")
+    return bool(changed or gone)
+
+
+def _space(node: ClusterNode) -> NodeSpace:
+    return NodeSpace(node.name, node.product, node.resource, node.total, node.used, node.ready, node.schedulable)
+
+
+def _node(cluster_id: int, space: NodeSpace) -> ClusterNode:
+    return ClusterNode(
+        cluster_id=cluster_id,
+        name=space.name,
+        product=space.product[:80],
+        resource=space.resource[:120],
+        total=space.total,
+        used=space.used,
+        ready=space.ready,
+        schedulable=space.schedulable,
+    )

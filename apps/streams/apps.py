@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class StreamsConfig(AppConfig):
+    name = "apps.streams"

@@ -1,0 +1,146 @@
+"""What travels: frames of log lines and of points, and the cursor that says how far a reader has come."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import msgspec
+
+Value = float | str
+"""A number; not-a-number and infinities as "NaN", "Infinity", "-Infinity", because JSON has none of them."""
+
+
+class Kind(StrEnum):
+    LOG = "log"
+    POINTS = "points"
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where lines come from."""
+
+    rank: int | None
+    attempt: int
+    pod: str
+
+
+class LogLine(msgspec.Struct, array_like=True, frozen=True):
+    """`at` is in nanoseconds since 1970."""
+
+    at: int
+    level: str
+    rank: int | None
+    step: int | None
+    text: str
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Lines may be missing between these two moments (nanoseconds); the log was rotated away unread."""
+
+    start: int
+    end: int
+
+
+class LogFrame(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`gap`, where there is one, lies before the first line."""
+
+    src: Source
+    lines: Sequence[LogLine]
+    gap: Gap | None = None
+
+
+class LivePoint(msgspec.Struct, array_like=True, frozen=True):
+    """`at` is in milliseconds since 1970."""
+
+    series: str
+    step: int
+    value: Value
+    at: int
+
+
+class PointsFrame(msgspec.Struct, frozen=True):
+    src: Source
+    points: Sequence[LivePoint]
+
+
+Frame = LogFrame | PointsFrame
+
+_encode = msgspec.json.Encoder().encode
+_decode_log = msgspec.json.Decoder(LogFrame).decode
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A frame as it is stored: `count` is the number of log lines in it."""
+
+    kind: Kind
+    count: int
+    body: bytes
+
+
+def pack(frame: Frame) -> Packed:
+    if isinstance(frame, LogFrame):
+        return Packed(Kind.LOG, len(frame.lines), _encode(frame))
+    return Packed(Kind.POINTS, 0, _encode(frame))
+
+
+def jsonable(value: float) -> Value:
+    """A number as JSON can carry it."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+@dataclass(frozen=True, order=True)
+class Cursor:
+    """The place after an entry: the buffer's birth mark, the entry's id, and the number of lines up to and with it.
+
+    Readers treat its text as opaque. The count makes a gap measurable, the birth mark a lost buffer noticeable.
+    """
+
+    birth: str
+    entry: tuple[int, int]
+    lines: int
+
+    def __str__(self) -> str:
+        return f"{self.birth}.{self.entry[0]}-{self.entry[1]}.{self.lines}"
+
+    @property
+    def entry_id(self) -> str:
+        return f"{self.entry[0]}-{self.entry[1]}"
+
+    @classmethod
+    def parse(cls, text: str) -> Cursor | None:
+        """None for anything that is no cursor; whoever sends that starts anew."""
+        birth, _, rest = text.partition(".")
+        entry, _, lines = rest.partition(".")
+        first, _, second = entry.partition("-")
+        numbers = (first, second, lines)
+        if not birth.isalnum() or not all(n.isascii() and n.isdigit() and len(n) < 20 for n in numbers):
+            return None
+        return cls(birth, (int(first), int(second)), int(lines))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A stored frame and the place after it."""
+
+    after: Cursor
+    kind: Kind
+    count: int
+    body: bytes
+
+    @property
+    def lines_before(self) -> int:
+        """How many lines the buffer had taken in before this entry."""
+        return self.after.lines - self.count
+
+    def last(self, count: int) -> Entry:
+        """The same entry with no more than its last `count` lines."""
+        if self.kind is not Kind.LOG or self.count <= count:
+            return self
+        frame = _decode_log(self.body)
+        kept = LogFrame(frame.src, frame.lines[-count:] if count else [])
+        return Entry(self.after, self.kind, count, _encode(kept))

@@ -1,0 +1,184 @@
+"""The recent log lines and points of each topic, in Redis Streams, with the places their readers have come to.
+
+For each topic: a stream of frames, a hash with its birth mark and running totals, and a hash with one position for each
+source. A frame and the position after it are written in one script, so that a writer killed at any moment neither loses
+nor doubles a line. What is lost with Redis is read again from the cluster.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+from django.conf import settings
+from redis import Redis
+
+from apps.streams.domain.frames import Cursor, Entry, Frame, Kind, Packed, pack
+
+LINES_KEPT = 100_000
+BYTES_KEPT = 64 << 20
+SECONDS_KEPT = 7 * 24 * 3600
+TAIL_LINES = 1000
+READ_ENTRIES = 200
+
+ANY = "*"
+
+# Numbers as text: Lua would round them to doubles when they leave HINCRBY.
+SCRIPT = """
+local stream, meta, places = KEYS[1], KEYS[2], KEYS[3]
+local source, expected, place, birth, seconds = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local max_lines, max_bytes = tonumber(ARGV[6]), tonumber(ARGV[7])
+if expected ~= '*' and (redis.call('HGET', places, source) or '') ~= expected then return 0 end
+redis.call('HSETNX', meta, 'birth', birth)
+birth = redis.call('HGET', meta, 'birth')
+local lines, bytes = 0, 0
+for i = 8, #ARGV, 3 do
+  lines = redis.call('HINCRBY', meta, 'lines', ARGV[i + 1])
+  bytes = redis.call('HINCRBY', meta, 'bytes', #ARGV[i + 2])
+  redis.call('XADD', stream, '*', 'k', ARGV[i], 'c', ARGV[i + 1], 'b', ARGV[i + 2],
+             'g', birth, 'n', string.format('%d', lines), 's', string.format('%d', bytes))
+end
+if expected ~= '*' then redis.call('HSET', places, source, place) end
+for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, seconds) end
+if #ARGV < 8 then return 1 end
+local gone = redis.call('HMGET', meta, 'lines_gone', 'bytes_gone')
+local slack = 1.02
+if lines - (tonumber(gone[1]) or 0) < max_lines * slack and bytes - (tonumber(gone[2]) or 0) < max_bytes * slack then
+  return 1
+end
+while true do
+  local oldest = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
+  local n, s = oldest[2][10], oldest[2][12]
+  if lines - tonumber(n) < max_lines and bytes - tonumber(s) < max_bytes then break end
+  redis.call('XDEL', stream, oldest[1])
+  redis.call('HSET', meta, 'lines_gone', n, 'bytes_gone', s)
+end
+return 1
+"""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys of one topic; the braces put them into one slot of a Redis cluster."""
+
+    stream: str
+    meta: str
+    places: str
+
+    @classmethod
+    def of(cls, topic: str) -> Keys:
+        return cls(f"log:{{{topic}}}", f"log-meta:{{{topic}}}", f"log-places:{{{topic}}}")
+
+
+@dataclass(frozen=True)
+class Move:
+    """A source's step from one position to the next; written only if it still stands at `expected` ("" for none)."""
+
+    source: str
+    expected: str
+    place: str
+
+
+_ANYWHERE = Move("", ANY, "")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Entries in order, and how many lines are missing before them: 0, a number, or None where nobody knows."""
+
+    entries: Sequence[Entry]
+    missing: int | None = 0
+
+
+@functools.cache
+def redis() -> Redis:
+    return Redis.from_url(settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=2, health_check_interval=30)
+
+
+def script_arguments(frames: Sequence[Packed], move: Move = _ANYWHERE) -> list[str | int | bytes]:
+    """The arguments of SCRIPT after its keys."""
+    arguments: list[str | int | bytes] = [move.source, move.expected, move.place, secrets.token_hex(4)]
+    arguments += [SECONDS_KEPT, LINES_KEPT, BYTES_KEPT]
+    for frame in frames:
+        arguments += [frame.kind.value, frame.count, frame.body]
+    return arguments
+
+
+def append(topic: str, *frames: Frame) -> None:
+    """Add frames to the buffer of a topic. Raises RedisError."""
+    keys = Keys.of(topic)
+    arguments = script_arguments([pack(frame) for frame in frames])
+    redis().eval(SCRIPT, 3, keys.stream, keys.meta, keys.places, *cast("list[str]", arguments))
+
+
+def tail(topic: str, lines: int = TAIL_LINES) -> list[Entry]:
+    """The newest entries that together hold at least `lines` lines, cut to exactly so many."""
+    return _backwards(topic, "+", lines)
+
+
+def after(topic: str, cursor: Cursor, count: int = READ_ENTRIES) -> Reading:
+    """The next entries after a cursor; `missing` counts the lines that were trimmed in between."""
+    raw = redis().xrange(Keys.of(topic).stream, f"({cursor.entry_id}", "+", count)
+    entries = [entry_of(item) for item in cast("list[Any]", raw)]
+    if not entries:
+        birth = redis().hget(Keys.of(topic).meta, "birth")
+        return Reading([], 0 if birth == cursor.birth.encode() else None)
+    if entries[0].after.birth != cursor.birth:
+        return Reading(entries, None)
+    return Reading(entries, max(0, entries[0].lines_before - cursor.lines))
+
+
+def page(topic: str, *, before: str = "", limit: int = TAIL_LINES) -> dict[str, Any]:
+    """Lines older than a cursor (default: the newest), for scripts and for scrolling back.
+
+    `{"frames": [log frame, …], "before": cursor of the next older page or null, "cursor": cursor to follow on from}`.
+    """
+    cursor = Cursor.parse(before)
+    entries = _backwards(topic, f"({cursor.entry_id}" if cursor else "+", max(1, min(limit, 10_000)), whole=True)
+    logs = [entry for entry in entries if entry.kind is Kind.LOG]
+    older = bool(logs) and bool(redis().xrevrange(Keys.of(topic).stream, f"({logs[0].after.entry_id}", "-", 1))
+    return {
+        "frames": [_loaded(entry.body) for entry in logs],
+        "before": str(logs[0].after) if older else None,
+        "cursor": str(entries[-1].after) if entries else None,
+    }
+
+
+def forget(topic: str) -> None:
+    """Drop everything of a topic."""
+    keys = Keys.of(topic)
+    redis().delete(keys.stream, keys.meta, keys.places)
+
+
+def entry_of(item: tuple[bytes, Mapping[bytes, bytes]]) -> Entry:
+    """An entry as Redis returns it."""
+    entry_id, fields = item
+    first, _, second = entry_id.decode().partition("-")
+    cursor = Cursor(fields[b"g"].decode(), (int(first), int(second)), int(fields[b"n"]))
+    return Entry(cursor, Kind(fields[b"k"].decode()), int(fields[b"c"]), fields[b"b"])
+
+
+def _backwards(topic: str, end: str, lines: int, *, whole: bool = False) -> list[Entry]:
+    """Entries before `end`, in order, until they hold `lines` lines; the oldest is cut to fit unless `whole`."""
+    found: list[Entry] = []
+    left = lines
+    while left > 0:
+        raw = cast("list[Any]", redis().xrevrange(Keys.of(topic).stream, end, "-", READ_ENTRIES))
+        for item in raw:
+            entry = entry_of(item)
+            if left <= 0:
+                break
+            found.append(entry if whole else entry.last(left))
+            left -= entry.count
+        if len(raw) < READ_ENTRIES:
+            break
+        end = f"({found[-1].after.entry_id}"
+    return found[::-1]
+
+
+def _loaded(body: bytes) -> Any:
+    return msgspec.json.decode(body)
