@@ -153,17 +153,20 @@ def both(*checks: Callable[[], None]) -> Callable[[], None]:
 
 
 def worker_listens(redis_url: str) -> Callable[[], None]:
-    """A check that a Celery worker listens for commands, which it does once it takes tasks."""
+    """A check that a Celery worker listens for commands, which it does once it takes tasks.
+
+    Only workers subscribe to patterns here; channels are subscribed to by name.
+    """
 
     def check() -> None:
         client = redis.Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2)
         try:
-            channels = client.pubsub_channels("*celery.pidbox*")
+            listeners = client.pubsub_numpat()
         except redis.RedisError as error:
             raise NotReady(str(error)) from error
         finally:
             client.close()
-        if not channels:
+        if not listeners:
             raise NotReady("no worker listens yet")
 
     return check
