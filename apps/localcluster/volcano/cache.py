@@ -49,7 +49,9 @@ class Cache(Reflector):
 
     def _take(self, new: Object | None, key: Key) -> None:
         known = self.store.get(key)
-        if new is None and known is not None:
+        if new is None:
+            if known is None:
+                return  # we have forgotten it already
             self._buried.append(known["metadata"]["uid"])
         if new is not None and known is not None and _version(new) < _version(known):
             return  # the watch is still on its way to what we have remembered

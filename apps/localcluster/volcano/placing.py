@@ -62,7 +62,11 @@ class Scheduler:
                 pass
             await asyncio.sleep(PAUSE)
             self._changed.clear()
-            decisions = await asyncio.to_thread(session.run, self._snapshot())
+            try:
+                decisions = await asyncio.to_thread(session.run, self._snapshot())
+            except (KeyError, TypeError, ValueError):
+                log.exception("no session: an object is not understood")
+                continue
             await self._carry_out(decisions)
 
     def _snapshot(self) -> Snapshot:

@@ -59,6 +59,10 @@ class WorkQueue:
                 failures = self._failures[key] = self._failures.get(key, 0) + 1
                 log.info("%s/%s: %s", *key, error)
                 self.add_after(key, min(FIRST_PAUSE * 2 ** (failures - 1), LONGEST_PAUSE))
+            except (KeyError, TypeError, ValueError):
+                # One object that nobody can make sense of must not stop the work on all others.
+                log.exception("%s/%s is not understood", *key)
+                self.add_after(key, LONGEST_PAUSE)
             finally:
                 self._busy.discard(key)
                 if key in self._again:

@@ -173,6 +173,8 @@ def _fixed(spec: Object) -> Any:
         {k: v for k, v in volume.items() if k != "volumeClaimName" or volume.get("volumeClaim") is None}
         for volume in spec.get("volumes") or []
     ]
+    # A plugin without arguments is something, unlike an empty field.
+    fixed["plugins"] = [[plugin, list(given or [])] for plugin, given in sorted((spec.get("plugins") or {}).items())]
     return _pruned(fixed)
 
 
