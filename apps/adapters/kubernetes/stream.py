@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -64,6 +64,16 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
+class _Version(msgspec.Struct):
+    gitVersion: str = ""  # noqa: N815
+
+
+_PAGE = msgspec.json.Decoder(_Page)
+_EVENT = msgspec.json.Decoder(_Event)
+_LISTED = msgspec.json.Decoder(Listed)
+_VERSION = msgspec.json.Decoder(_Version)
+
+
 @dataclass(frozen=True)
 class Event(Generic[T]):
     """`type` is ADDED, MODIFIED, DELETED or BOOKMARK; a bookmark has no object, only a version."""
@@ -92,8 +102,7 @@ class StreamReader:
 
     async def version(self) -> str:
         """The server's version; a cheap sign of life."""
-        body = await self._read("/version", [])
-        return str(msgspec.json.decode(body).get("gitVersion", ""))
+        return (await self._read("/version", [], _VERSION)).gitVersion
 
     async def listing(
         self, path: str, decoder: msgspec.json.Decoder[T], *, label_selector: str = ""
@@ -103,7 +112,7 @@ class StreamReader:
         token = ""
         while True:
             query = objects.query(label_selector=label_selector, limit=PAGE, continue_=token)
-            page = msgspec.json.decode(await self._read(objects.checked(path), query), type=_Page)
+            page = await self._read(objects.checked(path), query, _PAGE)
             found += [item for raw in page.items or [] if (item := _decoded(decoder, raw)) is not None]
             token = page.metadata.continue_
             if not token:
@@ -111,7 +120,7 @@ class StreamReader:
 
     async def watch(
         self, path: str, version: str, decoder: msgspec.json.Decoder[T], *, label_selector: str = ""
-    ) -> AsyncIterator[Event[T]]:
+    ) -> AsyncGenerator[Event[T]]:
         """Events after `version` until the server ends the stream. Raises Expired for a 410 of either form."""
         query = objects.query(
             label_selector=label_selector,
@@ -122,9 +131,9 @@ class StreamReader:
         )
         async with self._stream(objects.checked(path), query) as response:
             async for line in _lines(response):
-                yield _event(msgspec.json.decode(line, type=_Event), decoder, path)
+                yield _event(_EVENT.decode(line), decoder, path)
 
-    async def log(self, path: str, container: str, **params: str | int | bool) -> AsyncIterator[bytes]:
+    async def log(self, path: str, container: str, **params: str | int | bool) -> AsyncGenerator[bytes]:
         """The log of a container as chunks of any size; `path` is the pod's. Nothing at all when it has no node yet.
 
         `params`: follow, previous, since_time, tail_lines, timestamps. Raises NodeGone too.
@@ -134,9 +143,9 @@ class StreamReader:
             async for chunk in response.aiter_raw():
                 yield chunk
 
-    async def _read(self, path: str, query: list[tuple[str, str]]) -> bytes:
+    async def _read(self, path: str, query: list[tuple[str, str]], decoder: msgspec.json.Decoder[T]) -> T:
         async with self._stream(path, query, silence=READ_SECONDS) as response:
-            return await response.aread()
+            return decoder.decode(await response.aread())
 
     @asynccontextmanager
     async def _stream(
@@ -181,7 +190,7 @@ class StreamReader:
 def _event(event: _Event, decoder: msgspec.json.Decoder[T], path: str) -> Event[T]:
     if event.type == "ERROR":
         raise _in_stream(bytes(event.object), path)
-    version = msgspec.json.decode(event.object, type=Listed).metadata.resourceVersion
+    version = _LISTED.decode(event.object).metadata.resourceVersion
     return Event(event.type, version, None if event.type == "BOOKMARK" else _decoded(decoder, event.object))
 
 

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.clusters.watch.process import LeaseLost, watch
+
+
+class Command(BaseCommand):
+    help = "Watches all clusters, follows logs and wakes rows that are due. Any number may run; one at a time works."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            asyncio.run(watch())
+        except asyncio.CancelledError:
+            return
+        except LeaseLost as error:
+            raise CommandError("The lease was lost; start again.") from error

@@ -1,0 +1,272 @@
+"""Watching one cluster: reflectors that wake rows, a probe that says whether it answers, followers of its logs."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from django.db import Error as DatabaseError
+
+from apps.adapters.errors import OutsideError
+from apps.adapters.kubernetes import objects
+from apps.adapters.kubernetes.endpoint import Endpoint
+from apps.adapters.kubernetes.stream import Listed, StreamReader
+from apps.clusters.services import note_answer, note_nodes, note_silence
+from apps.clusters.services.registry import WorkloadKind, WorkloadObject, workloads
+from apps.clusters.watch import projections
+from apps.clusters.watch.database import in_thread
+from apps.clusters.watch.follow import Follower, Run, Target
+from apps.clusters.watch.nodes import spaces
+from apps.clusters.watch.projections import ClusterEvent, Node, Pod, PodGroup
+from apps.clusters.watch.reflect import Reflector
+from apps.clusters.watch.wakes import Wakes
+from apps.streams import services as streams
+
+log = structlog.get_logger(__name__)
+
+PROBE_SECONDS, PROBE_AGAIN_SECONDS = 10.0, 2.0
+SILENT_AFTER = 2
+NODES_SECONDS = 1.0
+EVENT_SECONDS = 2.0
+"""An event wakes its row at most this often: a scheduler repeats itself."""
+SWEEP_SECONDS = 30.0
+
+
+@dataclass
+class _Following:
+    follower: Follower
+    task: asyncio.Task[None]
+    run: Run
+
+
+@dataclass
+class ClusterWatch:
+    """Everything that runs for one cluster. `run()` never returns; cancel it to stop."""
+
+    cluster_id: int
+    endpoint: Endpoint
+    wakes: Wakes
+    buffer: streams.LiveBuffer
+    _followers: dict[tuple[str, str], _Following] = field(default_factory=dict)
+    _owners: dict[str, tuple[WorkloadKind, str]] = field(default_factory=dict)
+    """Row by uid of its workload object, for the PodGroups that Volcano makes of them."""
+    _event_woke: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        try:
+            self._reader = StreamReader(self.endpoint)
+        except ssl.SSLError as error:
+            await self._note(note_silence, f"The cluster's certificate authority cannot be read: {error}")
+            await asyncio.Event().wait()
+        self._doubt, self._nodes_changed = asyncio.Event(), asyncio.Event()
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                self._start_reflectors()
+                for step in (self._probe, self._keep_nodes, self._sweep):
+                    group.create_task(step())
+        finally:
+            await self._reader.close()
+
+    def _start_reflectors(self) -> None:
+        everywhere, broken = objects.everywhere, self._doubt.set
+        self._workloads = {
+            kind.label: Reflector(
+                self._reader, everywhere(objects.VOLCANO_JOB), projections.OBJECTS,
+                lambda old, new, kind=kind: self._workload_changed(kind, old, new),  # type: ignore[misc]
+                broken, label_selector=kind.label,
+            )
+            for kind in workloads()
+        }  # fmt: skip
+        self._pods: Reflector[Pod] = Reflector(
+            self._reader, everywhere(objects.POD), projections.PODS, self._pod_changed, broken
+        )
+        self._nodes: Reflector[Node] = Reflector(
+            self._reader, everywhere(objects.NODE), projections.NODES, self._node_changed, broken
+        )
+        groups: Reflector[PodGroup] = Reflector(
+            self._reader, everywhere(objects.POD_GROUP), projections.POD_GROUPS, self._group_changed, broken
+        )
+        events: Reflector[ClusterEvent] = Reflector(
+            self._reader, everywhere(objects.EVENT), projections.EVENTS, self._event_came, broken, keep=False
+        )
+        reflectors: list[Reflector[Any]] = [*self._workloads.values(), self._pods, self._nodes, groups, events]
+        for reflector in reflectors:
+            self._group.create_task(reflector.run())
+
+    # --- what changed -----------------------------------------------------------------------------------------------
+
+    def _workload_changed(self, kind: WorkloadKind, old: Listed | None, new: Listed | None) -> None:
+        for item in (old, new):
+            if item is not None and (row_id := item.metadata.label(kind.label)):
+                self._owners[item.metadata.uid] = (kind, row_id)
+                self.wakes.add(kind.task, row_id)
+        if old is not None and new is None:
+            self._owners.pop(old.metadata.uid, None)
+
+    def _group_changed(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        item = new or old
+        for owner in (item.metadata.ownerReferences or []) if item else []:
+            if owner.uid in self._owners:
+                kind, row_id = self._owners[owner.uid]
+                self.wakes.add(kind.task, row_id)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        self._nodes_changed.set()
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        self._nodes_changed.set()
+        item = new or old
+        found = _row_of(item) if item else None
+        if item is None or found is None:
+            return
+        kind, row_id = found
+        self.wakes.add(kind.task, row_id)
+        if new is not None:
+            self._follow(new, kind, row_id)
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            for (pod_uid, _), following in self._followers.items():
+                if pod_uid == old.metadata.uid:
+                    following.follower.gone()
+
+    def _event_came(self, old: ClusterEvent | None, new: ClusterEvent | None) -> None:
+        if new is None:
+            return
+        about = new.involvedObject
+        found = self._named(about.kind, (about.namespace, about.name))
+        now = time.monotonic()
+        if found is None or now - self._event_woke.get((found[0].task, found[1]), 0.0) < EVENT_SECONDS:
+            return
+        self._event_woke[found[0].task, found[1]] = now
+        self.wakes.add(found[0].task, found[1])
+
+    def _named(self, kind_name: str, key: tuple[str, str]) -> tuple[WorkloadKind, str] | None:
+        """The row that an event speaks of: of a pod, of our workload object, or of the PodGroup named after it."""
+        if kind_name == "Pod":
+            pod = self._pods.store.get(key)
+            return _row_of(pod) if pod else None
+        for kind in workloads():
+            store = self._workloads[kind.label].store
+            for name in (key[1], key[1][:-37]):  # a PodGroup is called after its job and the job's uid
+                item = store.get((key[0], name))
+                if item is not None:
+                    return kind, item.metadata.label(kind.label)
+        return None
+
+    def _follow(self, pod: Pod, kind: WorkloadKind, row_id: str) -> None:
+        """Follow each container that has begun, or tell its follower how it stands."""
+        for status in pod.status.containerStatuses or []:
+            if not (status.is_running or status.has_ended or status.restartCount):
+                continue
+            run = Run(status.restartCount, status.has_ended)
+            key = pod.metadata.uid, status.name
+            known = self._followers.get(key)
+            if known is not None and not known.task.done():
+                known.follower.update(run)
+                known.run = run
+            elif known is None or known.run != run:
+                target = Target(
+                    path=objects.path(objects.POD, pod.metadata.namespace, pod.metadata.name),
+                    container=status.name,
+                    pod_uid=pod.metadata.uid,
+                    topic=kind.topic(row_id),
+                    kind=kind,
+                    source=streams.Source(pod.rank, pod.attempt, pod.metadata.name),
+                )
+                follower = Follower(target, self._reader, self.buffer, run)
+                self._followers[key] = _Following(follower, self._group.create_task(follower.run()), run)
+
+    # --- loops ------------------------------------------------------------------------------------------------------
+
+    async def _probe(self) -> None:
+        """Ask the server for its version, at once when something broke; two failures in a row are a silence."""
+        failures = 0
+        while True:
+            self._doubt.clear()
+            try:
+                version = await self._reader.version()
+            except OutsideError as error:
+                failures += 1
+                if failures >= SILENT_AFTER:
+                    await self._note(note_silence, error.text)
+            else:
+                failures = 0
+                await self._note(note_answer, version)
+            if failures:
+                await asyncio.sleep(PROBE_AGAIN_SECONDS if failures >= SILENT_AFTER else 0.2)
+                continue
+            try:
+                await asyncio.wait_for(self._doubt.wait(), PROBE_SECONDS)
+                await asyncio.sleep(0.2)
+            except TimeoutError:
+                pass
+
+    async def _note(self, write: Callable[[int, str], None], text: str) -> None:
+        try:
+            await in_thread(write, self.cluster_id, text)
+        except DatabaseError as error:
+            log.warning("cluster_state_unwritten", cluster=self.cluster_id, error=str(error)[:200])
+
+    async def _keep_nodes(self) -> None:
+        """Write the snapshot of nodes, at most once a second."""
+        await self._nodes.synced.wait()
+        await self._pods.synced.wait()
+        while True:
+            self._nodes_changed.clear()
+            try:
+                await in_thread(
+                    note_nodes, self.cluster_id, spaces(self._nodes.store.values(), self._pods.store.values())
+                )
+            except DatabaseError as error:
+                log.warning("nodes_unwritten", cluster=self.cluster_id, error=str(error)[:200])
+                self._nodes_changed.set()
+            await asyncio.sleep(NODES_SECONDS)
+            await self._nodes_changed.wait()
+
+    async def _sweep(self) -> None:
+        """List our objects anew and wake each one's row; what has no row is an orphan. Catches what events missed."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            self._forget_ended()
+            for kind in workloads():
+                try:
+                    await self._sweep_kind(kind)
+                except (OutsideError, DatabaseError) as error:
+                    log.info("sweep_failed", cluster=self.cluster_id, error=str(error)[:200])
+
+    async def _sweep_kind(self, kind: WorkloadKind) -> None:
+        path = objects.everywhere(objects.VOLCANO_JOB)
+        found, _version = await self._reader.listing(path, projections.OBJECTS, label_selector=kind.label)
+        ours = [
+            WorkloadObject(
+                self.cluster_id, i.metadata.namespace, i.metadata.name, i.metadata.uid, i.metadata.label(kind.label)
+            )
+            for i in found
+        ]
+        known = await in_thread(kind.known, {o.row_id for o in ours}) if kind.known else {o.row_id for o in ours}
+        for item in ours:
+            if item.row_id in known:
+                self.wakes.add(kind.task, item.row_id)
+            elif kind.orphan:
+                await in_thread(kind.orphan, item)
+            else:
+                log.warning("orphan", cluster=self.cluster_id, namespace=item.namespace, name=item.name)
+
+    def _forget_ended(self) -> None:
+        """Drop the followers of pods that are gone."""
+        there = {pod.metadata.uid for pod in self._pods.store.values()}
+        ended = [key for key, f in self._followers.items() if f.task.done() and key[0] not in there]
+        for key in ended:
+            del self._followers[key]
+        now = time.monotonic()
+        self._event_woke = {key: at for key, at in self._event_woke.items() if now - at < EVENT_SECONDS}
+
+
+def _row_of(pod: Pod) -> tuple[WorkloadKind, str] | None:
+    found: Iterable[tuple[WorkloadKind, str]] = ((kind, pod.metadata.label(kind.label)) for kind in workloads())
+    return next(((kind, row_id) for kind, row_id in found if row_id), None)

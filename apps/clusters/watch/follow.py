@@ -1,0 +1,269 @@
+"""Following the log of one container: every line once, whatever breaks in between."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import structlog
+from django.db import Error as DatabaseError
+from redis.exceptions import RedisError
+
+from apps.adapters.errors import NotFound, OutsideError, Unavailable
+from apps.adapters.kubernetes.stream import StreamReader
+from apps.clusters.domain.loglines import Joiner, LogLine, Splitter, shown, stamped
+from apps.clusters.domain.resume import Place, Resumer, Taken
+from apps.clusters.services.registry import WorkloadKind
+from apps.clusters.watch.database import in_thread
+from apps.streams import services as streams
+
+log = structlog.get_logger(__name__)
+
+FRAME_SECONDS = 0.05
+FRAME_BYTES = 64 << 10
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+
+
+class Elsewhere(Exception):
+    """Somebody else has moved this log's place: start again from there."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A container whose log is wanted. `path` is its pod's."""
+
+    path: str
+    container: str
+    pod_uid: str
+    topic: str
+    kind: WorkloadKind
+    source: streams.Source
+
+    @property
+    def name(self) -> str:
+        """What its place is kept under."""
+        return f"{self.pod_uid}/{self.container}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the cluster says of a container: which run it is in, and whether that has ended."""
+
+    restarts: int
+    has_ended: bool
+
+
+@dataclass
+class _Batch:
+    """Lines on their way into frames, and the place after them."""
+
+    lines: list[streams.LogLine] = field(default_factory=list)
+    points: list[streams.LivePoint] = field(default_factory=list)
+    readings: list[tuple[str, int, float, datetime]] = field(default_factory=list)
+    gap: streams.Gap | None = None
+    size: int = 0
+    since: float | None = None
+
+    @property
+    def is_full(self) -> bool:
+        return self.size >= FRAME_BYTES
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds until the oldest line must be on its way; None while there is none."""
+        return None if self.since is None else max(0.0, self.since + FRAME_SECONDS - time.monotonic())
+
+    def frames(self, source: streams.Source) -> list[streams.LogFrame | streams.PointsFrame]:
+        found: list[streams.LogFrame | streams.PointsFrame] = []
+        if self.lines or self.gap:
+            found.append(streams.LogFrame(source, self.lines, self.gap))
+        if self.points:
+            found.append(streams.PointsFrame(source, self.points))
+        return found
+
+
+class Follower:
+    """Follows one container until its last run has ended and been read, or its pod is gone."""
+
+    def __init__(self, target: Target, reader: StreamReader, buffer: streams.LiveBuffer, run: Run) -> None:
+        self._target, self._reader, self._buffer = target, reader, buffer
+        self._run = run
+        self._is_gone = False
+        self._news = asyncio.Event()
+        self._stored = ""
+        self._batch, self._joiner = _Batch(), Joiner()
+
+    def update(self, run: Run) -> None:
+        """The cluster says something new of the container."""
+        if run != self._run:
+            self._run = run
+            self._news.set()
+
+    def gone(self) -> None:
+        """The pod was deleted: take what still comes, but do not try again."""
+        self._is_gone = True
+        self._news.set()
+
+    async def run(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            self._batch, self._joiner = _Batch(), Joiner()
+            moved = self._stored
+            try:
+                if await self._step():
+                    return
+            except NotFound:
+                return  # the pod is gone, and its log with it
+            except Elsewhere:
+                log.info("log_followed_elsewhere", source=self._target.name)
+            except (OutsideError, RedisError) as error:
+                log.debug("log_broke", source=self._target.name, error=str(error)[:200])
+                if self._is_gone and isinstance(error, OutsideError):
+                    return
+            if self._stored != moved:
+                pause = FIRST_PAUSE
+            await self._pause(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _pause(self, seconds: float) -> None:
+        self._news.clear()
+        try:
+            await asyncio.wait_for(self._news.wait(), seconds)
+        except TimeoutError:
+            pass
+
+    async def _step(self) -> bool:
+        """Read one run of the container as far as it goes now; True when there will be no more."""
+        self._stored = await self._buffer.place(self._target.topic, self._target.name)
+        run = self._run
+        place = Place.load(self._stored) or Place(restarts=run.restarts)
+        if place.restarts < run.restarts:
+            await self._finish_earlier(place, run)
+            return False
+        if not place.done:
+            # Only a request made after the end is known shows all of it; one that follows may have been cut short.
+            place = await self._read(place, follow=not run.has_ended)
+            if run.has_ended:
+                await self._flush(place.ended())
+        return run.has_ended and run == self._run
+
+    async def _finish_earlier(self, place: Place, run: Run) -> None:
+        """Read what is left of the run before this one, and go on to this one. Older runs are lost, and said to be."""
+        lost = place.restarts + 1 < run.restarts
+        if not place.done and not lost:
+            try:
+                place = await self._read(place, follow=False, previous=True)
+            except Unavailable:
+                raise
+            except OutsideError:
+                lost = True
+        if lost:
+            self._batch.gap = streams.Gap(place.latest, time.time_ns())
+        await self._flush(Place(restarts=run.restarts))
+
+    async def _read(self, place: Place, *, follow: bool, previous: bool = False) -> Place:
+        """Take lines from one request until it ends; raises when it was cut. Returns the place after the last line."""
+        resumer, splitter = Resumer(place), Splitter()
+        chunks = self._reader.log(
+            self._target.path, self._target.container,
+            follow=follow, previous=previous, since_time=place.since_time, timestamps=True,
+        )  # fmt: skip
+        try:
+            async with aclosing(chunks), aclosing(self._timed(chunks, resumer)) as timed:
+                async for chunk in timed:
+                    await self._take(splitter.feed(chunk), resumer)
+        except Unavailable:
+            # Whole lines that came before the cut are good. (After any other failure they are read again.)
+            await self._flush(resumer.place)
+            raise
+        if not follow:
+            await self._take(splitter.rest(), resumer)
+        await self._flush(resumer.place)
+        return resumer.place
+
+    async def _timed(self, chunks: AsyncGenerator[bytes], resumer: Resumer) -> AsyncGenerator[bytes]:
+        """The chunks; while none comes, frames leave on time."""
+        while True:
+            coming = asyncio.ensure_future(anext(chunks, None))
+            try:
+                while not (await asyncio.wait({coming}, timeout=self._batch.wait))[0]:
+                    await self._flush(resumer.place)
+                chunk = await coming
+            finally:
+                if not coming.done():
+                    coming.cancel()
+                    await asyncio.gather(coming, return_exceptions=True)
+            if chunk is None:
+                return
+            yield chunk
+
+    async def _take(self, raw: Sequence[tuple[bytes, int]], resumer: Resumer) -> None:
+        for line in stamped(raw):
+            taken = resumer.take(line)
+            if taken is not None:
+                self._add(taken)
+                if self._batch.is_full:
+                    await self._flush(resumer.place)
+        if self._batch.wait == 0.0:
+            await self._flush(resumer.place)
+
+    def _add(self, taken: Taken) -> None:
+        batch = self._batch
+        if taken.gap_since is not None:
+            batch.gap = streams.Gap(taken.gap_since, taken.line.at)
+        batch.since = batch.since or time.monotonic()
+        batch.size += len(taken.line.text) + 64
+        for line in self._joiner.feed(taken.line):
+            self._parse(line)
+
+    def _parse(self, line: LogLine) -> None:
+        parsed = self._target.kind.parse(shown(line))
+        source, batch = self._target.source, self._batch
+        rank = source.rank if parsed.rank is None else parsed.rank
+        batch.lines.append(streams.LogLine(line.at, parsed.level, rank, parsed.step, parsed.text))
+        if parsed.step is not None and parsed.figures:
+            at = datetime.fromtimestamp(line.at / 1e9, UTC)
+            for series, value in parsed.figures.items():
+                batch.readings.append((series, parsed.step, value, at))
+                live = streams.LivePoint(series, parsed.step, streams.jsonable(value), line.at // 1_000_000)
+                batch.points.append(live)
+
+    async def _flush(self, place: Place) -> None:
+        """Store what has gathered and the place after it, as one."""
+        for line in self._joiner.flush():
+            self._parse(line)
+        batch, self._batch = self._batch, _Batch()
+        after = place.dump()
+        if after == self._stored and batch.gap is None:
+            return
+        target = self._target
+        if batch.readings:
+            await self._record(batch.readings)
+        move = streams.Move(target.name, self._stored, after)
+        try:
+            written = await self._buffer.append(target.topic, batch.frames(target.source), move)
+        except RedisError:
+            # The answer may be lost, not the write.
+            if await self._buffer.place(target.topic, target.name) != after:
+                raise
+            written = True
+        if not written:
+            raise Elsewhere
+        self._stored = after
+
+    async def _record(self, readings: list[tuple[str, int, float, datetime]]) -> None:
+        """Store points before their lines: once lines are marked as taken, nobody reads them again."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                await in_thread(streams.record_points, self._target.topic, self._target.source.attempt, readings)
+            except DatabaseError as error:
+                log.warning("points_wait", topic=self._target.topic, error=str(error)[:200])
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+            else:
+                return

@@ -1,0 +1,149 @@
+"""The few fields of cluster objects that the watch process looks at. Every field may be missing or odd."""
+
+from __future__ import annotations
+
+import msgspec
+
+from apps.adapters.kubernetes.stream import Listed, Meta
+
+RETRIES = "volcano.sh/job-retry-count"
+TASK_INDEX = "volcano.sh/task-index"
+TASK_SPEC = "volcano.sh/task-spec"
+
+ENDED = frozenset({"Succeeded", "Failed"})
+
+
+class Ended(msgspec.Struct):
+    exitCode: int | None = None  # noqa: N815 (the API's name)
+
+
+class State(msgspec.Struct):
+    running: msgspec.UnsetType | dict[str, object] | None = None
+    terminated: Ended | None = None
+
+
+class ContainerStatus(msgspec.Struct):
+    name: str = ""
+    restartCount: int = 0  # noqa: N815
+    state: State | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.state is not None and self.state.running is not None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state is not None and self.state.terminated is not None
+
+
+class Variable(msgspec.Struct):
+    name: str = ""
+    value: str | None = None
+
+
+class Resources(msgspec.Struct):
+    requests: dict[str, str | int | float] | None = None
+    limits: dict[str, str | int | float] | None = None
+
+
+class Container(msgspec.Struct):
+    name: str = ""
+    env: list[Variable] | None = None
+    resources: Resources | None = None
+
+
+class PodSpec(msgspec.Struct):
+    nodeName: str | None = None  # noqa: N815
+    containers: list[Container] | None = None
+
+
+class PodStatus(msgspec.Struct):
+    phase: str = ""
+    containerStatuses: list[ContainerStatus] | None = None  # noqa: N815
+
+
+class Pod(Listed):
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first run; Volcano counts its restarts on each pod it makes."""
+        count = (self.metadata.annotations or {}).get(RETRIES, "0")
+        return int(count) + 1 if count.isdigit() else 1
+
+    @property
+    def rank(self) -> int:
+        """What the pytorch plugin put into the environment, else the place within its task."""
+        for container in self.spec.containers or []:
+            for variable in container.env or []:
+                if variable.name == "RANK" and (variable.value or "").isdigit():
+                    return int(variable.value or 0)
+        annotations = self.metadata.annotations or {}
+        index = annotations.get(TASK_INDEX) or self.metadata.name.rpartition("-")[2]
+        after_master = annotations.get(TASK_SPEC) == "worker"
+        return int(index) + after_master if index.isdigit() else 0
+
+    def holds(self, resource: str) -> list[str]:
+        """How much of a resource each container holds, as Kubernetes writes it; nothing once the pod has ended."""
+        if self.status.phase in ENDED:
+            return []
+        found = []
+        for container in self.spec.containers or []:
+            resources = container.resources or Resources()
+            amounts = (resources.limits or {}) | (resources.requests or {})
+            if resource in amounts:
+                found.append(str(amounts[resource]))
+        return found
+
+
+class Condition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+
+
+class NodeSpec(msgspec.Struct):
+    unschedulable: bool = False
+
+
+class NodeStatus(msgspec.Struct):
+    allocatable: dict[str, str | int | float] | None = None
+    conditions: list[Condition] | None = None
+
+
+class Node(Listed):
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+    @property
+    def is_ready(self) -> bool:
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or [])
+
+
+class Owner(msgspec.Struct):
+    uid: str = ""
+
+
+class _OwnedMeta(Meta):
+    ownerReferences: list[Owner] | None = None  # noqa: N815
+
+
+class PodGroup(msgspec.Struct):
+    metadata: _OwnedMeta
+
+
+class Involved(msgspec.Struct):
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+class ClusterEvent(Listed):
+    involvedObject: Involved = msgspec.field(default_factory=Involved)  # noqa: N815
+
+
+NODES = msgspec.json.Decoder(Node)
+PODS = msgspec.json.Decoder(Pod)
+POD_GROUPS = msgspec.json.Decoder(PodGroup)
+EVENTS = msgspec.json.Decoder(ClusterEvent)
+OBJECTS = msgspec.json.Decoder(Listed)

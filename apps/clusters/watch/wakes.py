@@ -1,0 +1,51 @@
+"""Sending wake-ups: many changes of one object within a moment are one message."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from apps.adapters.broker import send
+from apps.clusters.services.registry import Id
+
+GATHER_SECONDS = 0.05
+REPEAT_SECONDS = 5.0
+"""A row that stays due is not woken more often than this: while no worker runs, messages must not pile up."""
+
+Wake = tuple[str, Id]
+
+
+class Wakes:
+    """Wake-ups on their way to the broker."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Wake, None] = {}
+        self._any = asyncio.Event()
+        self._due_sent: dict[Wake, float] = {}
+
+    def add(self, task: str, row_id: Id) -> None:
+        """Wake `task` with this id, soon."""
+        self._waiting[task, row_id] = None
+        self._any.set()
+
+    def add_due(self, task: str, row_ids: list[Id]) -> None:
+        """Wake rows that are due, unless they were just woken for the same reason."""
+        now = time.monotonic()
+        self._due_sent = {wake: at for wake, at in self._due_sent.items() if now - at < REPEAT_SECONDS}
+        for row_id in row_ids:
+            if (task, row_id) not in self._due_sent:
+                self._due_sent[task, row_id] = now
+                self.add(task, row_id)
+
+    async def run(self) -> None:
+        while True:
+            await self._any.wait()
+            await asyncio.sleep(GATHER_SECONDS)
+            batch, self._waiting = list(self._waiting), {}
+            self._any.clear()
+            await asyncio.to_thread(_send_all, batch)
+
+
+def _send_all(batch: list[Wake]) -> None:
+    for task, row_id in batch:
+        send(task, row_id)
