@@ -128,7 +128,8 @@ class Demo:
 
     def collect(self, env: dict[str, str]) -> str:
         inputs = [*(TREE / "static").rglob("*"), TREE / "package-lock.json", TREE / "maasportal/storage.py"]
-        return self.once("static", inputs, env, ("collectstatic", "--no-input", "--clear", "-v0"), "")
+        storage = env.get("MAAS_STATIC_STORAGE", "")
+        return self.once("static", inputs, env, ("collectstatic", "--no-input", "--clear", "-v0"), storage)
 
     def seed(self, env: dict[str, str]) -> None:
         self.manage("people", ("demo",), env)
