@@ -1,29 +1,18 @@
-"""Servers, people and tenants that every test may lean on."""
+"""People and tenants that every test may lean on."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "maasportal.settings")
-os.environ.setdefault("MAAS_SECRET_KEY", "the-tests-own-key-that-protects-nothing-0123456789")
-os.environ.setdefault("MAAS_BASE_URL", "http://testserver")
-os.environ.setdefault("MAAS_ALLOWED_HOSTS", "testserver,127.0.0.1,localhost")
-os.environ.setdefault("MAAS_LOG_FORMAT", "text")
-os.environ.setdefault("MAAS_STATIC_STORAGE", "django.contrib.staticfiles.storage.StaticFilesStorage")
-os.environ.setdefault("OIDC_CLIENT_SECRET", "the-tests-own-client-secret-0123456789")
+import pytest
 
-from deploy.local.testing import serve  # noqa: E402  (settings read the addresses as they are imported)
-
-serve("postgres", "valkey")
-# Tests create databases and tables, which only the owner of the schema may.
-os.environ["DATABASE_URL"] = os.environ.get("MIGRATE_DATABASE_URL") or os.environ["DATABASE_URL"]
-
-from typing import TYPE_CHECKING  # noqa: E402
-
-import pytest  # noqa: E402
+from tests.needs import require
 
 if TYPE_CHECKING:
     from tests.factories import World
+    from tests.small_cluster import SmallCluster
 
 
 @pytest.fixture
@@ -32,3 +21,53 @@ def world(db: None) -> World:
     from tests.factories import World  # models can be imported only once Django is set up, after this file was read
 
     return World.make()
+
+
+@pytest.fixture(scope="session")
+def secrets_server() -> None:
+    """OpenBao, in this process's settings; its mount is shared by all tests of a worker."""
+    from django.conf import settings
+
+    from deploy.local.testing import serve
+
+    require("openbao")
+    serve("openbao")
+    for name in ("VAULT_ADDR", "VAULT_ROLE_ID_FILE", "VAULT_SECRET_ID_FILE"):
+        setattr(settings, name, os.environ[name])
+
+
+@pytest.fixture(scope="session")
+def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
+    """The small cluster's API server alone: nothing happens in it but what a test does."""
+    from tests.small_cluster import small_cluster
+
+    with small_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def connected(world: World, api_server: SmallCluster, secrets_server: None) -> World:
+    """The world, its cluster being that API server, its places provisioned."""
+    from apps.accounts.types import Actor
+    from apps.adapters.kubernetes import objects
+    from apps.clusters.services import Registration
+    from apps.clusters.services.connect import connect, register
+    from apps.tenants.domain import place_manifests
+
+    cluster = register(
+        Actor.system("test"),
+        Registration("train-a", "Train A", api_server.server, api_server.ca_pem),
+        api_server.token,
+    )
+    api = connect(cluster)
+    for place in (world.place, world.other_place):
+        place.refresh_from_db()
+        for manifest in place_manifests(
+            tenant=place.tenant.slug,
+            namespace=place.namespace,
+            queue=place.queue,
+            accelerator=place.accelerator,
+            gpus=16,
+        ):
+            api.apply(objects.object_path(manifest), manifest)
+    return world

@@ -56,8 +56,12 @@ class World:
         cluster = Cluster.objects.create(slug="train-a", name="Train A", server="http://127.0.0.1:1")
         places = [
             Placement.objects.create(
-                tenant=tenant, cluster=cluster, namespace=f"tenant-{tenant.slug}", queue=f"tenant-{tenant.slug}",
-                gpus=16, state=Placement.State.READY,
+                tenant=tenant,
+                cluster=cluster,
+                namespace=f"tenant-{tenant.slug}",
+                queue=f"tenant-{tenant.slug}",
+                gpus=16,
+                state=Placement.State.READY,
             )  # fmt: skip
             for tenant in (nlp, vision)
         ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import structlog
@@ -35,6 +36,27 @@ def action(key: str, sentence: Any) -> Action:
     return _actions.setdefault(key, Action(key, sentence))
 
 
+@dataclass(frozen=True)
+class Directory:
+    """What reading the log needs of whoever knows people and tenants. `names` maps audit ids to names, ids of nobody
+    known left out; `tenant_id` finds the tenant of a slug that the reader may see."""
+
+    names: Callable[[Iterable[str]], Mapping[str, str]]
+    tenant_id: Callable[[Any, str], int | None]
+
+
+_directory: list[Directory] = []
+
+
+def register_directory(found: Directory) -> None:
+    """Called once, by the app that keeps people, in its ready()."""
+    _directory[:] = [found]
+
+
+def directory() -> Directory:
+    return _directory[0]
+
+
 def actions() -> dict[str, Action]:
     """All declared actions by key."""
     return dict(_actions)
@@ -44,6 +66,7 @@ def record(
     what: Action,
     actor: Acting,
     target: str,
+    /,
     *,
     tenant_id: int | None = None,
     result: Result = Result.DONE,

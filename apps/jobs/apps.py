@@ -6,6 +6,7 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.clusters import services as clusters
+        from apps.jobs import moves  # noqa: F401  (declares an action that the audit page must know)
         from apps.jobs.domain import loglines, manifests
         from apps.jobs.services import background
         from apps.streams import services as streams

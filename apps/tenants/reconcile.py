@@ -32,7 +32,7 @@ def reconcile_placement(placement: Placement) -> None:
             accelerator=placement.accelerator,
             gpus=placement.gpus,
         ):
-            api.apply(objects.path_of(manifest), manifest)
+            api.apply(objects.object_path(manifest), manifest)
         state = Placement.State.READY if _is_open(api, placement.queue) else Placement.State.ASKED
         _save(placement, state, "", AGAIN if state == Placement.State.READY else timedelta(seconds=1))
     except Unavailable as error:

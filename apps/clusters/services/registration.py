@@ -14,6 +14,8 @@ from apps.audit.services import action, record, use_case
 from apps.clusters.models import Cluster
 from apps.streams.services import hint
 
+_SEEN = {"version", "seen_at", "unreachable_since", "unreachable_reason", "created_at"}
+
 REGISTERED = action("cluster.registered", _("{actor} registered the cluster {name} at {server}"))
 
 
@@ -43,7 +45,7 @@ class Registration:
                 ssl.create_default_context(cadata=self.ca_pem)
             except ssl.SSLError as error:
                 raise ValidationError({"ca_pem": _("This holds no certificate in PEM form.")}) from error
-        Cluster(slug=self.slug, name=self.name, server=self.server).clean_fields()
+        Cluster(slug=self.slug, name=self.name, server=self.server).clean_fields(exclude=_SEEN)
 
 
 def require_operator(actor: Actor) -> None:

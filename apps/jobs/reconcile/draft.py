@@ -48,7 +48,7 @@ def _ask(api: KubeApi, draft: Draft, place: manifests.Place) -> dict[str, Any]:
     for manifest in wanted:
         entry = {"kind": manifest["kind"], "name": manifest["metadata"]["name"]}
         try:
-            applied = api.apply(paths.path_of(manifest), manifest, dry_run=True)
+            applied = api.apply(paths.object_path(manifest), manifest, dry_run=True)
         except Refused as error:
             return {"state": "refused", "objects": objects, "refused": entry, "text": error.text, "warnings": warnings}
         objects.append(entry)

@@ -109,7 +109,7 @@ def _apply(api: KubeApi, job: Job) -> timedelta | None:
     place = reading.place(job.placement)
     try:
         for manifest in manifests.job_manifests(job.pk, job.spec, place, uid=job.object_uid):
-            applied = api.apply(objects.path_of(manifest), manifest)
+            applied = api.apply(objects.object_path(manifest), manifest)
     except Refused as error:
         if _QUEUE_NOT_SEEN.search(error.text) and timezone.now() - job.created_at < QUEUE_GRACE:
             return SOON

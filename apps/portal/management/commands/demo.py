@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,10 @@ class Command(BaseCommand):
             raise CommandError("This writes made-up tenants; it runs only with MAAS_DEMO=1.")
         actor = Actor.system("demo")
         kubeconfig = yaml.safe_load(Path(os.environ["MAAS_DEMO_KUBECONFIG"]).read_text())
-        server = kubeconfig["clusters"][0]["cluster"]["server"]
-        token = kubeconfig["users"][0]["user"]["token"]
-        cluster = register(actor, Registration(slug="small", name="Small cluster", server=server), token)
+        address = kubeconfig["clusters"][0]["cluster"]
+        authority = base64.b64decode(address["certificate-authority-data"]).decode()
+        registration = Registration("small", "Small cluster", address["server"], authority)
+        cluster = register(actor, registration, kubeconfig["users"][0]["user"]["token"])
         for slug, (name, gpus) in TENANTS.items():
             tenant = accounts.ensure_tenant(actor, slug=slug, name=name)
             if not any(place.gpus == gpus for place in tenants.placements_of([tenant.pk])):

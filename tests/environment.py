@@ -1,0 +1,21 @@
+"""The environment of every test: servers to lean on and settings of their own.
+
+Loaded as a plugin (`-p tests.environment` in pyproject.toml), so that it stands before Django reads its settings.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("MAAS_SECRET_KEY", "the-tests-own-key-that-protects-nothing-0123456789")
+os.environ.setdefault("MAAS_BASE_URL", "http://testserver")
+os.environ.setdefault("MAAS_ALLOWED_HOSTS", "testserver,127.0.0.1,localhost")
+os.environ.setdefault("MAAS_LOG_FORMAT", "text")
+os.environ.setdefault("MAAS_STATIC_STORAGE", "django.contrib.staticfiles.storage.StaticFilesStorage")
+os.environ.setdefault("OIDC_CLIENT_SECRET", "the-tests-own-client-secret-0123456789")
+
+from deploy.local.testing import serve
+
+serve("postgres", "valkey")
+# Tests create databases and tables, which only the owner of the schema may.
+os.environ["DATABASE_URL"] = os.environ.get("MIGRATE_DATABASE_URL") or os.environ["DATABASE_URL"]

@@ -1,0 +1,248 @@
+"""One step at a time against a live API server: the cluster's side is written by the test, as Volcano would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from apps.adapters.errors import Unavailable
+from apps.adapters.kubernetes import KubeApi, objects
+from apps.clusters.services.connect import connect
+from apps.jobs import services
+from apps.jobs.domain import manifests
+from apps.jobs.domain.phases import Phase, Wanted
+from apps.jobs.models import Job, JobRank
+from apps.jobs.reconcile.draft import judge_draft
+from apps.jobs.reconcile.job import reconcile_job
+from apps.jobs.services import background
+from tests import factories
+from tests.factories import World
+
+
+@pytest.fixture(autouse=True)
+def outside_calls() -> Any:
+    """A test's own transaction is not one the code under test has opened."""
+    connection.outside_calls_allowed = True  # type: ignore[attr-defined]
+    yield
+    del connection.outside_calls_allowed  # type: ignore[attr-defined]
+
+
+class Cluster:
+    """The cluster's side of one job."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.api = job, connect(job.placement.cluster)
+        self.namespace, self.name = job.placement.namespace, manifests.object_name(job.pk)
+        self.path = objects.path(objects.VOLCANO_JOB, self.namespace, self.name)
+
+    def volcano_says(self, phase: str, **status: Any) -> None:
+        self.api.merge_patch(f"{self.path}/status", {"status": {"state": {"phase": phase}, **status}})
+
+    def pod(self, index: int, *, attempt: int = 1, phase: str = "Running", exit_code: int | None = None) -> None:
+        name = f"{self.name}-{'worker' if index else 'master'}-{max(0, index - 1)}-{attempt}"
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "namespace": self.namespace,
+                "labels": {manifests.JOB_LABEL: self.job.pk},
+                "annotations": {manifests.ATTEMPT_ANNOTATION: str(attempt - 1)},
+            },
+            "spec": {
+                "nodeName": "node-1",
+                "containers": [{"name": "main", "image": "x", "env": [{"name": "RANK", "value": str(index)}]}],
+            },
+        }
+        path = objects.object_path(body)
+        self.api.apply(path, body)
+        state = (
+            {"terminated": {"exitCode": exit_code, "finishedAt": "2026-11-26T12:00:00Z"}}
+            if exit_code
+            else {"running": {}}
+        )
+        self.api.merge_patch(
+            f"{path}/status", {"status": {"phase": phase, "containerStatuses": [{"name": "main", "state": state}]}}
+        )
+
+    def clear_pods(self) -> None:
+        selector = f"{manifests.JOB_LABEL}={self.job.pk}"
+        for pod in self.api.list(objects.path(objects.POD, self.namespace), label_selector=selector):
+            self.api.delete(objects.path(objects.POD, self.namespace, pod["metadata"]["name"]), grace=0)
+
+
+def step(job: Job) -> Phase:
+    """One claim, one step, one letting go, as the task does it."""
+    claimed = background.claim(job.pk)
+    assert claimed
+    again = reconcile_job(claimed)
+    background.let_go(claimed, None)
+    job.refresh_from_db()
+    assert (again is None) == job.state.is_final
+    return job.state
+
+
+@pytest.fixture
+def job(connected: World) -> Job:
+    return factories.job(connected.scientist, connected.place)
+
+
+@pytest.fixture
+def applied(job: Job) -> Cluster:
+    assert step(job) is Phase.WAITING
+    return Cluster(job)
+
+
+def test_a_job_from_submit_to_success(job: Job) -> None:
+    assert step(job) is Phase.WAITING
+    cluster = Cluster(job)
+    stored = cluster.api.get(cluster.path)
+    assert stored["metadata"]["uid"] == job.object_uid
+    cluster.volcano_says("Pending")
+    cluster.pod(0, phase="Pending")
+    assert step(job) is Phase.STARTING
+    cluster.pod(0)
+    cluster.pod(1)
+    cluster.volcano_says("Running")
+    assert step(job) is Phase.RUNNING
+    cluster.volcano_says("Completed")
+    assert step(job) is Phase.SUCCEEDED
+    assert [row.phase for row in services.history_of(job)] == [
+        "submitted",
+        "waiting",
+        "starting",
+        "running",
+        "succeeded",
+    ]
+    assert job.ended_at
+    assert sorted(JobRank.objects.filter(job=job).values_list("rank", "node")) == [(0, "node-1"), (1, "node-1")]
+
+
+def test_a_second_worker_finds_the_row_taken_and_leaves_word(job: Job) -> None:
+    first = background.claim(job.pk)
+    assert first
+    assert background.claim(job.pk) is None
+    assert background.let_go(first, None), "the word that was left makes the first look again"
+
+
+def test_a_dead_workers_job_is_due_again_after_its_lease(job: Job) -> None:
+    assert background.claim(job.pk)
+    assert background.due_jobs() == []
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE jobs_job SET lease_until = now() - interval '1s', due_at = lease_until - interval '1s'")
+    Job.objects.for_system().update(due_at=Job.objects.for_system().get().lease_until)
+    assert background.due_jobs() == [job.pk]
+
+
+def test_an_apply_whose_answer_was_lost_is_found_and_not_repeated(applied: Cluster) -> None:
+    job = applied.job
+    before = applied.api.get(applied.path)["metadata"]
+    Job.objects.for_system().update(phase=Phase.SUBMITTED, object_uid="")
+    job.refresh_from_db()
+    assert step(job) is Phase.WAITING
+    after = applied.api.get(applied.path)["metadata"]
+    assert (after["uid"], after["resourceVersion"]) == (before["uid"], before["resourceVersion"])
+    assert job.object_uid == before["uid"]
+
+
+def test_a_failed_rank_restarts_the_gang_as_attempt_two(applied: Cluster) -> None:
+    job = applied.job
+    for index in (0, 1):
+        applied.pod(index)
+    applied.volcano_says("Running")
+    assert step(job) is Phase.RUNNING
+    applied.pod(1, phase="Failed", exit_code=137)
+    applied.volcano_says("Restarting", retryCount=1)
+    assert step(job) is Phase.RESTARTING
+    assert (job.attempt, job.reason, job.reason_params["code"]) == (2, "failed.exit", 137)
+    applied.clear_pods()
+    for index in (0, 1):
+        applied.pod(index, attempt=2)
+    applied.volcano_says("Running", retryCount=1)
+    assert step(job) is Phase.RUNNING
+    assert sorted(JobRank.objects.filter(job=job).values_list("attempt", "rank")) == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    assert services.ranks_of(job).count() == 2
+
+
+def test_stop_deletes_and_a_late_apply_is_undone(applied: Cluster) -> None:
+    job = applied.job
+    Job.objects.for_system().update(wanted=Wanted.STOP, wanted_by="Li Na")
+    assert step(job) is Phase.STOPPING
+    assert step(job) is Phase.STOPPED
+    assert (job.reason, job.reason_params) == ("stopped.by", {"name": "Li Na"})
+    applied.api.apply(
+        applied.path, manifests.job_manifests(job.pk, job.spec, services.reading.place(job.placement))[-1]
+    )
+    step(job)
+    assert (
+        applied.api.list(
+            objects.path(objects.VOLCANO_JOB, applied.namespace), field_selector=f"metadata.name={applied.name}"
+        )
+        == []
+    )
+
+
+def test_a_late_apply_with_the_known_uid_revives_nothing(applied: Cluster) -> None:
+    job = applied.job
+    place = services.reading.place(job.placement)
+    applied.api.delete(applied.path, uid=job.object_uid)
+    late = manifests.job_manifests(job.pk, job.spec, place, uid=job.object_uid)[-1]
+    with pytest.raises(Exception, match="uid"):
+        applied.api.apply(applied.path, late)
+    assert step(job) is Phase.FAILED
+    assert job.reason == "failed.disappeared"
+
+
+def test_suspend_and_resume_send_one_command_each(applied: Cluster) -> None:
+    job, commands = applied.job, objects.path(objects.VOLCANO_COMMAND, applied.namespace)
+    applied.volcano_says("Running")
+
+    def sent() -> list[str]:
+        mine = [c for c in applied.api.list(commands) if c["target"]["name"] == applied.name]
+        return sorted(c["action"] for c in mine)
+
+    Job.objects.for_system().update(wanted=Wanted.SUSPEND, wanted_by="Li Na")
+    assert step(job) is Phase.SUSPENDING
+    assert step(job) is Phase.SUSPENDING
+    assert sent() == ["AbortJob"]
+    applied.volcano_says("Aborted", retryCount=1)
+    assert step(job) is Phase.SUSPENDED
+    assert job.reason == "suspended.by"
+    Job.objects.for_system().update(wanted=Wanted.RUN)
+    step(job)
+    step(job)
+    assert sent() == ["AbortJob", "ResumeJob"]
+
+
+def test_a_foreign_object_under_the_jobs_name_is_left_alone(job: Job) -> None:
+    api: KubeApi = connect(job.placement.cluster)
+    body = manifests.job_manifests(job.pk, job.spec, services.reading.place(job.placement))[-1]
+    body["metadata"]["labels"] = {}
+    api.create(objects.path(objects.VOLCANO_JOB, job.placement.namespace), body)
+    assert step(job) is Phase.FAILED
+    assert job.reason == "failed.conflict"
+
+
+def test_a_cluster_that_is_away_keeps_the_job_and_says_so(job: Job) -> None:
+    cluster = job.placement.cluster
+    cluster.server = "http://127.0.0.1:1"
+    cluster.save()
+    assert step(job) is Phase.SUBMITTED
+    assert (job.reason, job.failures) == ("waiting.cluster", 1)
+    with pytest.raises(Unavailable):
+        connect(cluster).version()
+
+
+def test_a_dry_run_judges_and_creates_nothing(connected: World) -> None:
+    draft = factories.draft(connected.scientist, connected.nlp)
+    judge_draft(str(draft.pk))
+    draft.refresh_from_db()
+    assert draft.dry_run["state"] == "accepted", draft.dry_run
+    assert [entry["kind"] for entry in draft.dry_run["objects"]] == ["PersistentVolumeClaim", "Job", "Pod"]
+    api = connect(connected.place.cluster)
+    name = manifests.object_name(draft.job_id)
+    for kind in (objects.VOLCANO_JOB, objects.VOLUME_CLAIM, objects.POD):
+        found = api.list(objects.path(kind, connected.place.namespace))
+        assert not [item for item in found if item["metadata"]["name"].startswith(name)]
