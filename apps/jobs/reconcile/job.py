@@ -35,6 +35,10 @@ QUEUE_GRACE = timedelta(seconds=20)
 REFUSED_AGAIN = timedelta(minutes=1)
 
 
+class ForeignObject(Exception):
+    """Something without our label has the job's name; it is not ours to change or to delete."""
+
+
 def reconcile_job(job: Job) -> timedelta | None:
     """Take one repeatable step; any worker may take it twice. Returns when to look again, None for never."""
     try:
@@ -50,6 +54,10 @@ def reconcile_job(job: Job) -> timedelta | None:
         return timedelta(0)
     except Unavailable as error:
         return _wait(job, error)
+    except ForeignObject:
+        if not job.state.is_final:
+            moves.move(job, Phase.FAILED, moves.Facts(job.attempt, Reason("failed.conflict")))
+        return None
     except Refused as error:
         # Not the job's fault but ours: a right or a kind is missing. Kept, and seen by whoever reads the log.
         log.error("cluster_refused_a_look", job=job.pk, error=error.text)
@@ -85,7 +93,7 @@ def look(api: KubeApi, job: Job) -> Seen | None:
     except NotFound:
         return None
     if found["metadata"].get("labels", {}).get(manifests.JOB_LABEL) != job.pk:
-        raise Conflict(f"A foreign object is called {name}.")
+        raise ForeignObject(name)
     pods = api.list(objects.path(objects.POD, place.namespace), label_selector=f"{manifests.JOB_LABEL}={job.pk}")
     waiting = not any(pod.get("spec", {}).get("nodeName") for pod in pods)
     group = None
