@@ -119,7 +119,7 @@ class JobController:
             await self._sync(job)
         else:
             await self._clear(job)
-        self._expire(job)
+        await self._expire(job)
 
     def _pods(self, job: Object) -> list[Object]:
         return list(self._by_owner.get(uid(job), {}).values())
@@ -358,7 +358,7 @@ class JobController:
         for start in range(0, len(items), AT_ONCE):
             await asyncio.gather(*(action(item) for item in items[start : start + AT_ONCE]))
 
-    def _expire(self, job: Object) -> None:
+    async def _expire(self, job: Object) -> None:
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         if ttl is None or lifecycle.phase_of(job) not in lifecycle.FINISHED:
             return
@@ -366,13 +366,7 @@ class JobController:
         if left > 0:
             self.queue.add_after(key_of(job), left + 0.1)
             return
-        asyncio.get_running_loop().create_task(self._delete_job(job))
-
-    async def _delete_job(self, job: Object) -> None:
-        try:
-            await self.client.delete(path(JOBS, "jobs", namespace(job), name(job)), uid=uid(job))
-        except ApiError as error:
-            log.info("expired job %s: %s", name(job), error)
+        await self.client.delete(path(JOBS, "jobs", namespace(job), name(job)), uid=uid(job))
 
     async def _let_go(self, key: Key, job: Object | None) -> None:
         """A job is gone or going. Commands for a job that is not there are eaten; left-overs go with their owner."""

@@ -211,18 +211,14 @@ def doomed(job: Object, pods: list[Object]) -> list[Object]:
     phase = phase_of(job)
     if phase in ACTIVE:
         wanted = {pod_name(name(job), task["name"], index) for task in tasks(job) for index in range(replicas(task))}
-        return [pod for pod in pods if name(pod) not in wanted or not is_current_or_older(pod)]
+        # RestartPod leaves the others running under their old version: only the mark counts here.
+        return [pod for pod in pods if name(pod) not in wanted or annotation(pod, OUT_OF_SYNC) is not None]
     if phase == "Restarting":
         last = retries_of(job) >= int(job["spec"].get("maxRetry") or 0)
         left_over = [pod for pod in pods if not is_current(job, pod)]
         # The ended pods of the last attempt stay, so that one can see why it failed.
         return [pod for pod in left_over if not (last and pod_phase(pod) in ENDED_PODS and not deleting(pod))]
     return [pod for pod in pods if pod_phase(pod) not in ENDED_PODS or deleting(pod)]
-
-
-def is_current_or_older(pod: Object) -> bool:
-    """Whether an active job keeps a pod: RestartPod leaves the others running under their old version."""
-    return annotation(pod, OUT_OF_SYNC) is None
 
 
 def settled(job: Object, pods: list[Object]) -> Object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 Resources = dict[str, int]
@@ -19,7 +20,12 @@ _EXPONENT = re.compile(r"[eE]([+-]?\d{1,3})", re.ASCII)
 
 def parse(value: Any) -> int:
     """Thousandths of a quantity (`"1500m"` is 1500), rounded up as Kubernetes does. Raises ValueError."""
-    found = _NUMBER.fullmatch(str(value))
+    return _parse(str(value))
+
+
+@lru_cache(maxsize=4096)
+def _parse(value: str) -> int:
+    found = _NUMBER.fullmatch(value)
     if not found:
         raise ValueError(f"quantities must match the regular expression '{PATTERN}'")
     number, suffix = Fraction(found[1]), found[2]

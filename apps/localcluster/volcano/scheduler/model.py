@@ -16,7 +16,6 @@ from apps.localcluster.volcano.objects import (
     name,
     namespace,
     pod_phase,
-    uid,
 )
 from apps.localcluster.volcano.quantity import Resources
 
@@ -240,7 +239,3 @@ class Snapshot:
         for job in jobs.values():
             job.tasks.sort(key=Task.order)
         return nodes, [job for job in jobs.values() if job.queue in queues], queues
-
-
-def group_uid(job: Job) -> str:
-    return uid(job.group)

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import Any
 
-from apps.localcluster.volcano.objects import name, namespace
+from apps.localcluster.volcano.objects import namespace
 from apps.localcluster.volcano.quantity import Resources
 from apps.localcluster.volcano.scheduler.model import Node, Snapshot, Task
 
@@ -182,7 +182,3 @@ def _spread(task: Task, nodes: list[Node], snapshot: Snapshot) -> dict[str, int]
     raw = {label: round(count * weight + 2) for label, count in counts.items()}
     high, low = max(raw.values()), min(raw.values())
     return {label: 100 * (high + low - value) // high for label, value in raw.items()}
-
-
-def node_names(nodes: list[Node]) -> list[str]:
-    return [name(node.item) for node in nodes]
