@@ -305,14 +305,16 @@ def names(text: str) -> dict[str, set[str]]:
 def test_hosts_resolve_what_cluster_dns_would() -> None:
     peers = [peer("job-0", "127.20.0.1"), peer("job-1", "127.20.0.2", ready=False)]
     service = {"metadata": {"name": "job"}, "spec": {"clusterIP": "None", "selector": {"job": "j"}}}
-    strict = names(network.hosts(peers[0], "127.20.0.1", peers, [service]))
+    strict = names(network.hosts(peers[0], peers, [service], {}))
     assert strict["job-0.job"] == {"127.20.0.1"}
     assert "job-1.job" not in strict  # not ready
     service["spec"]["publishNotReadyAddresses"] = True  # type: ignore[index]
-    loose = names(network.hosts(peers[0], "127.20.0.1", peers, [service]))
+    loose = names(network.hosts(peers[0], peers, [service], {}))
     assert loose["job-1.job.team.svc.cluster.local"] == {"127.20.0.2"}
     assert loose["job"] == {"127.20.0.1", "127.20.0.2"}
-    assert "job-1.job" not in names(network.hosts(peers[0], "127.20.0.1", peers, []))  # no Service, no name
+    fresh = names(network.hosts(peers[0], peers, [service], {"uid-job-1": "127.20.0.9"}))
+    assert fresh["job-1.job"] == {"127.20.0.9"}  # known to the agent before it stands in the pod's status
+    assert "job-1.job" not in names(network.hosts(peers[0], peers, [], {}))  # no Service, no name
 
 
 def test_nodes_of_the_demo_fleet() -> None:

@@ -96,6 +96,7 @@ class Host:
         self.folder(uid).write(record)
         self.records[uid] = record
         self.write_hosts(pod)
+        self.refresh_hosts({record.namespace})
         return record
 
     def release(self, uid: str) -> None:
@@ -139,7 +140,8 @@ class Host:
             return
         peers = [p for (namespace, _), p in self.pods.items() if namespace == record.namespace]
         services = [s for (namespace, _), s in self.services.items() if namespace == record.namespace]
-        text = network.hosts(pod, record.ip, peers, services).encode()
+        given = {uid: other.ip for uid, other in self.records.items()}
+        text = network.hosts(pod, peers, services, given).encode()
         path = self.folder(record.uid).path / "hosts"
         if not path.exists():
             path.write_bytes(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 Object = dict[str, Any]
@@ -25,8 +25,8 @@ def address(uid: str, taken: Iterable[str]) -> str:
     raise RuntimeError("all addresses are taken")
 
 
-def ip_of(pod: Object) -> str:
-    return str((pod.get("status") or {}).get("podIP") or "")
+def ip_of(pod: Object, given: Mapping[str, str]) -> str:
+    return given.get(pod["metadata"]["uid"]) or str((pod.get("status") or {}).get("podIP") or "")
 
 
 def is_ready(pod: Object) -> bool:
@@ -38,9 +38,10 @@ def hostname(pod: Object) -> str:
     return str(pod["spec"].get("hostname") or pod["metadata"]["name"])[:63]
 
 
-def hosts(pod: Object, ip: str, pods: Iterable[Object], services: Iterable[Object]) -> str:
+def hosts(pod: Object, pods: Iterable[Object], services: Iterable[Object], given: Mapping[str, str]) -> str:
     """The pod's /etc/hosts. `pods` and `services` are those of its namespace.
 
+    `given` has the addresses of pods (by uid) that may not stand in their status yet, the pod's own among them.
     Resolves what the cluster's DNS would: a Service's name to its ready pods (to all with an address where it publishes
     those not ready), and `hostname.subdomain` where a headless Service of the subdomain's name selects the pod.
     """
@@ -49,10 +50,10 @@ def hosts(pod: Object, ip: str, pods: Iterable[Object], services: Iterable[Objec
     own = hostname(pod)
     subdomain = pod["spec"].get("subdomain")
     full = [f"{own}.{subdomain}.{namespace}.{DOMAIN}"] if subdomain else []
-    lines.append("\t".join([ip, *full, own]))
-    addressed = sorted((p for p in pods if ip_of(p) and "deletionTimestamp" not in p["metadata"]), key=_name)
+    lines.append("\t".join([ip_of(pod, given), *full, own]))
+    addressed = [(ip_of(p, given), p) for p in sorted(pods, key=_name) if "deletionTimestamp" not in p["metadata"]]
     for service in sorted(services, key=_name):
-        lines += _service_lines(service, namespace, addressed)
+        lines += _service_lines(service, namespace, [(ip, p) for ip, p in addressed if ip])
     return "\n".join(lines) + "\n"
 
 
@@ -60,17 +61,17 @@ def _name(item: Object) -> str:
     return str(item["metadata"]["name"])
 
 
-def _service_lines(service: Object, namespace: str, pods: list[Object]) -> list[str]:
+def _service_lines(service: Object, namespace: str, pods: list[tuple[str, Object]]) -> list[str]:
     name, spec = _name(service), service["spec"]
     selector = spec.get("selector")
     if not selector:
         return []
-    selected = [p for p in pods if selector.items() <= (p["metadata"].get("labels") or {}).items()]
-    known = [p for p in selected if spec.get("publishNotReadyAddresses") or is_ready(p)]
-    lines = [f"{ip_of(p)}\t{_names(name, namespace)}" for p in known]
+    selected = [(ip, p) for ip, p in pods if selector.items() <= (p["metadata"].get("labels") or {}).items()]
+    known = [(ip, p) for ip, p in selected if spec.get("publishNotReadyAddresses") or is_ready(p)]
+    lines = [f"{ip}\t{_names(name, namespace)}" for ip, _ in known]
     if spec.get("clusterIP") == "None":
-        named = [p for p in known if p["spec"].get("subdomain") == name and p["spec"].get("hostname")]
-        lines += [f"{ip_of(p)}\t{_names(f'{hostname(p)}.{name}', namespace)}" for p in named]
+        named = [(ip, p) for ip, p in known if p["spec"].get("subdomain") == name and p["spec"].get("hostname")]
+        lines += [f"{ip}\t{_names(f'{hostname(p)}.{name}', namespace)}" for ip, p in named]
     return lines
 
 

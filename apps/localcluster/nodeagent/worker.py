@@ -29,6 +29,7 @@ Object = dict[str, Any]
 log = logging.getLogger(__name__)
 CREATING = "ContainerCreating"
 RETRY = (0.2, 10.0)  # seconds between tries after a failure: first and longest
+CONFIG_RETRY = 3.0  # seconds until a secret or configmap that is missing is asked for again
 FOREVER = 3600.0
 STALE = (404, 409, 422)  # the object is not the one we know: look again
 
@@ -238,7 +239,7 @@ class PodWorker:
         for container, plan, image in known:
             waiting = await self.starter.start(container, image, plan, around)
             if waiting:
-                found.wait(container["name"], waiting, RETRY[1])
+                found.wait(container["name"], waiting, CONFIG_RETRY)
             else:
                 self._look_at_once(container["name"], found)
 
