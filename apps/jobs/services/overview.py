@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db.models import Count, Exists, OuterRef, Q, Sum
 from django.utils import timezone
@@ -17,10 +17,15 @@ from apps.jobs.domain.spec import SIZE_FIELDS, fields_of, read_fields
 from apps.jobs.domain.templates import TEMPLATES, Container
 from apps.jobs.models import Draft, Job
 from apps.jobs.services.drafts import problems_of
+from apps.jobs.services.reading import Progress
+from apps.streams import services as streams
 from apps.tenants import services as tenants
 
 ON_NODES = (Phase.STARTING, Phase.RUNNING, Phase.RESTARTING, Phase.SUSPENDING, Phase.STOPPING)
 """Phases in which a job has, or may have, its GPUs."""
+
+
+MOST_TENANTS = 50
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,17 @@ class Use:
 
 
 def use_of(tenant_ids: Iterable[int]) -> list[Use]:
-    """GPUs in use of each tenant that has a place, by tenant, in two queries."""
-    places = tenants.placements_of(list(tenant_ids))
+    """GPUs in use of each of these tenants that has a place, by tenant, in two queries."""
+    return _use(tenants.placements_of(list(tenant_ids)))
+
+
+def use_seen(actor: Actor, slug: str = "") -> list[Use]:
+    """The same of the tenants an actor may see, or of the one named."""
+    places = tenants.Placement.objects.visible_to(actor).select_related("tenant", "cluster").order_by("tenant__slug")
+    return _use(list(places.filter(tenant__slug=slug) if slug else places)[:MOST_TENANTS])
+
+
+def _use(places: list[tenants.Placement]) -> list[Use]:
     unfinished = Job.objects.for_system().unfinished().filter(tenant_id__in=[place.tenant_id for place in places])
     rows = unfinished.values("tenant_id").annotate(
         used=Sum("gpus", filter=Q(phase__in=ON_NODES)),
@@ -72,16 +86,49 @@ def use_of(tenant_ids: Iterable[int]) -> list[Use]:
 RECENT = timedelta(days=3)
 
 
-def stuck_jobs(actor: Actor, only: Collection[int] | None = None) -> list[Job]:
-    """An actor's own jobs that need a hand: failed within three days and not cloned since, or with an image that cannot
-    be pulled. `only` names tenants."""
+def stuck_jobs(actor: Actor, slug: str = "") -> list[Job]:
+    """An actor's own jobs (of one tenant) that need a hand: failed within three days and not cloned since, or with an
+    image that cannot be pulled."""
     cloned = Job.objects.for_system().filter(cloned_from=OuterRef("pk"))
     failed = Q(phase=Phase.FAILED, ended_at__gt=timezone.now() - RECENT) & ~Exists(cloned)
     unpulled = Q(phase=Phase.STARTING, reason="starting.image")
-    own = Job.objects.visible_to(actor).filter(failed | unpulled, owner_id=actor.user_pk)
-    if only is not None:
-        own = own.filter(tenant_id__in=only)
+    own = Job.objects.visible_to(actor).filter(failed | unpulled, owner_id=actor.user_pk or None)
+    own = own.filter(tenant__slug=slug) if slug else own
     return list(own.select_related("tenant", "placement__cluster").order_by("-id")[:10])
+
+
+@dataclass(frozen=True)
+class Going:
+    """How a job comes along: its progress, its last losses, and when it will be ready at the pace of its last steps."""
+
+    progress: Progress
+    losses: list[float]
+    ready: datetime | None
+
+
+def going_of(jobs: list[Job]) -> dict[str, Going]:
+    """How some jobs come along, by job id, in one query for all of them."""
+    points = streams.recent([job.topic for job in jobs], "loss")
+    found = {}
+    for job in jobs:
+        last, total = points.get(job.topic, []), job.spec.total_steps
+        newest = last[-1] if last else None
+        progress = Progress(
+            newest.step if newest else None, total, newest.value if newest else None, newest.at if newest else None
+        )
+        found[job.pk] = Going(progress, [point.value for point in last], _ready(job, last, total))
+    return found
+
+
+def _ready(job: Job, points: list[streams.LastPoint], total: int | None) -> datetime | None:
+    if job.phase != Phase.RUNNING or total is None or len(points) < 2 or points[-1].attempt != job.attempt:
+        return None
+    first, last = points[0], points[-1]
+    seconds, steps = (last.at - first.at).total_seconds(), last.step - first.step
+    if seconds <= 0 or steps <= 0:
+        return None
+    left = timedelta(seconds=min(seconds / steps * max(0, total - last.step), 10 * 365 * 86400))
+    return last.at + left
 
 
 @dataclass(frozen=True)

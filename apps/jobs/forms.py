@@ -1,0 +1,143 @@
+"""The wizard's fields as widgets, and the filters of the list. What is right is decided by the domain alone."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import django_filters
+from django import forms
+from django.db.models import QuerySet
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from apps.jobs.domain.fields import Command, Decimal, Environment, Field, Integer, Text
+from apps.jobs.domain.phases import FINAL, Phase
+from apps.jobs.domain.problems import Problem
+from apps.jobs.domain.spec import DATA_FIELDS, SIZE_FIELDS
+from apps.jobs.domain.templates import TEMPLATES
+from apps.jobs.models import Draft, Job
+from apps.jobs.services.messages import FIELDS, problem_text
+
+UNITS: dict[str, Promise] = {
+    "steps": _("steps"),
+    "checkpoint_every": _("steps"),
+    "global_batch": _("samples"),
+    "step_seconds": _("s"),
+    "processes": _("processes"),
+    "ranks": _("ranks"),
+    "gpus_per_rank": _("GPUs"),
+    "cpus_per_rank": _("cores"),
+    "memory_gib_per_rank": _("GiB"),
+    "attempts": _("runs"),
+    "grace_seconds": _("s"),
+}
+
+SECTIONS: dict[str, list[tuple[Promise, tuple[str, ...]]]] = {
+    "size": [
+        (_("How large"), ("ranks", "gpus_per_rank")),
+        (_("Each rank"), ("cpus_per_rank", "memory_gib_per_rank")),
+        (_("If it breaks"), ("attempts", "grace_seconds")),
+    ],
+}
+
+
+def step_fields(draft: Draft, step: str) -> Mapping[str, Field]:
+    """The fields one step of the wizard asks for."""
+    return SIZE_FIELDS if step == "size" else {**DATA_FIELDS, **TEMPLATES[draft.document["template"]].fields}
+
+
+class StepForm(forms.Form):
+    """One step of a draft as it was typed, with its problems beside the fields.
+
+    Every field is text to Django: `1.5` GPUs must come back as they were typed, with the domain's own words.
+    """
+
+    def __init__(self, draft: Draft, step: str, problems: Iterable[Problem] = ()) -> None:
+        super().__init__(data={k: typed(draft.document[k]) for k in draft.document if k != "template"})
+        self.step, self._problems = step, list(problems)
+        for name, field in step_fields(draft, step).items():
+            self.fields[name] = _widget(name, field)
+            if name not in draft.document:
+                self.data[name] = typed(field.default)
+        self.full_clean()
+
+    def clean(self) -> None:
+        for problem in self._problems:
+            self.add_error(problem.field if problem.field in self.fields else None, problem_text(problem))
+
+    def sections(self) -> list[tuple[Promise, list[forms.BoundField]]]:
+        """The fields in groups, each with its title."""
+        groups = SECTIONS.get(self.step) or [
+            (_("What it is"), tuple(DATA_FIELDS)),
+            (_("What it runs"), tuple(name for name in self.fields if name not in DATA_FIELDS)),
+        ]
+        return [(title, [self[name] for name in names]) for title, names in groups]
+
+
+def typed(value: Any) -> str:
+    """A value of a document as it is typed into its field."""
+    if isinstance(value, list):
+        return shlex.join(value)
+    if isinstance(value, dict):
+        return "\n".join(f"{key}={text}" for key, text in value.items())
+    return str(value)
+
+
+def _widget(name: str, field: Field) -> forms.Field:
+    attrs = {"class": "form-control", "autocomplete": "off", "spellcheck": "false"}
+    match field:
+        case Integer():
+            attrs["inputmode"] = "numeric"
+        case Decimal():
+            attrs["inputmode"] = "decimal"
+        case Command() | Environment():
+            attrs |= {"class": "form-control mono", "rows": "3"}
+        case Text():
+            attrs["rows"] = "2"
+    lines = isinstance(field, Command | Environment | Text)
+    label, help_text = FIELDS[name]
+    made = forms.CharField(
+        required=False,
+        strip=False,
+        label=label,
+        help_text=help_text,
+        widget=forms.Textarea(attrs) if lines else forms.TextInput(attrs),
+    )
+    made.unit = UNITS.get(name, "")  # type: ignore[attr-defined]  # templates/django/forms/field.html shows it inside
+    return made
+
+
+STATES: dict[str, tuple[Promise, tuple[Phase, ...]]] = {
+    "alive": (_("Not ended"), tuple(phase for phase in Phase if phase not in FINAL)),
+    "running": (_("Running"), (Phase.RUNNING,)),
+    "waiting": (_("Waiting or starting"), (Phase.SUBMITTED, Phase.WAITING, Phase.STARTING, Phase.RESTARTING)),
+    "suspended": (_("Suspended"), (Phase.SUSPENDING, Phase.SUSPENDED)),
+    "failed": (_("Failed"), (Phase.FAILED,)),
+    "ended": (_("Succeeded or stopped"), (Phase.SUCCEEDED, Phase.STOPPED, Phase.STOPPING)),
+}
+
+
+class JobFilter(django_filters.FilterSet):
+    """`?state=&mine=&tenant=&q=` of the list of jobs. A value nobody knows filters nothing."""
+
+    state = django_filters.ChoiceFilter(
+        choices=[(key, word) for key, (word, _phases) in STATES.items()], method="in_state"
+    )
+    mine = django_filters.ChoiceFilter(choices=[("1", "1")], method="of_mine")
+    tenant = django_filters.CharFilter(field_name="tenant__slug")
+    q = django_filters.CharFilter(method="named", max_length=63)
+
+    class Meta:
+        model = Job
+        fields: list[str] = []
+
+    def in_state(self, jobs: QuerySet[Job], _name: str, value: str) -> QuerySet[Job]:
+        return jobs.filter(phase__in=STATES[value][1])
+
+    def of_mine(self, jobs: QuerySet[Job], _name: str, _value: str) -> QuerySet[Job]:
+        return jobs.filter(owner_id=self.request.actor.user_pk or None)
+
+    def named(self, jobs: QuerySet[Job], _name: str, value: str) -> QuerySet[Job]:
+        return jobs.filter(name__icontains=value)

@@ -1,0 +1,34 @@
+from django.urls import path
+
+from apps.jobs import api, views
+
+app_name = "jobs"
+
+urlpatterns = [
+    path("jobs/", views.jobs, name="list"),
+    path("jobs/new", views.gallery, name="new"),
+    path("jobs/<str:job_id>/", views.detail, name="detail"),
+    path("jobs/<str:job_id>/stop", views.stop, name="stop"),
+    path("jobs/<str:job_id>/suspend", views.control, {"act": "suspend"}, name="suspend"),
+    path("jobs/<str:job_id>/resume", views.control, {"act": "resume"}, name="resume"),
+    path("jobs/<str:job_id>/clone", views.clone, name="clone"),
+    path("drafts/", views.drafts, name="drafts"),
+    path("drafts/<uuid:draft_id>/data", views.step, {"step": "data"}, name="draft-data"),
+    path("drafts/<uuid:draft_id>/size", views.step, {"step": "size"}, name="draft-size"),
+    path("drafts/<uuid:draft_id>/review", views.review, name="draft-review"),
+    path("drafts/<uuid:draft_id>/dry-run", views.dry_run, name="draft-dry-run"),
+    path("drafts/<uuid:draft_id>/submit", views.submit, name="draft-submit"),
+    path("drafts/<uuid:draft_id>/discard", views.discard, name="draft-discard"),
+]
+
+api_patterns = [
+    path("jobs", api.JobsView.as_view(), name="jobs"),
+    path("jobs/<str:pk>", api.JobView.as_view(), name="job"),
+    path("jobs/<str:pk>/ranks", api.RanksView.as_view(), name="job-ranks"),
+    path("jobs/<str:pk>/manifests", api.ManifestsView.as_view(), name="job-manifests"),
+    path("jobs/<str:pk>/log", api.LogView.as_view(), name="job-log"),
+    path("jobs/<str:pk>/points", api.PointsView.as_view(), name="job-points"),
+    path("jobs/<str:pk>/stop", api.StopView.as_view(), name="job-stop"),
+    path("jobs/<str:pk>/suspend", api.SuspendView.as_view(), name="job-suspend"),
+    path("jobs/<str:pk>/resume", api.ResumeView.as_view(), name="job-resume"),
+]

@@ -1,0 +1,21 @@
+"""Pages of training jobs."""
+
+from apps.jobs.views.detail import clone, control, detail, stop
+from apps.jobs.views.drafts import discard, drafts
+from apps.jobs.views.listing import jobs
+from apps.jobs.views.wizard import dry_run, gallery, review, step, submit
+
+__all__ = [
+    "clone",
+    "control",
+    "detail",
+    "discard",
+    "drafts",
+    "dry_run",
+    "gallery",
+    "jobs",
+    "review",
+    "step",
+    "stop",
+    "submit",
+]

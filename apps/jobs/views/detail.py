@@ -1,0 +1,139 @@
+"""The page of one job, and what people may ask of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from apps.accounts.types import Permission
+from apps.jobs import services
+from apps.jobs.domain.phases import Phase, Wanted
+from apps.jobs.models import Job
+from apps.jobs.services.messages import PHASES
+from apps.jobs.services.overview import going_of
+from apps.jobs.services.picture import picture_of
+from apps.jobs.views.wizard import to_yaml
+
+TABS = ("ranks", "manifests", "history")
+
+
+def _job(request: HttpRequest, job_id: str) -> Job:
+    visible = Job.objects.visible_to(request.actor)
+    return get_object_or_404(
+        visible.select_related("tenant", "owner", "placement__tenant", "placement__cluster", "cloned_from"), pk=job_id
+    )
+
+
+@require_GET
+def detail(request: HttpRequest, job_id: str) -> HttpResponse:
+    """The page; `?part=state` is its head and time line, `?part=tab&tab=…` one tab, for the page to ask for again."""
+    job = _job(request, job_id)
+    tab = request.GET.get("tab", "")
+    tab = tab if tab in TABS else TABS[0]
+    match request.GET.get("part"):
+        case "state":
+            return render(request, "jobs/detail.html#state", _state(request, job))
+        case "tab":
+            return render(request, "jobs/detail.html#tabs", {"job": job, **_tab(job, tab)})
+    return render(request, "jobs/detail.html", _state(request, job) | _tab(job, tab))
+
+
+def _state(request: HttpRequest, job: Job) -> dict[str, Any]:
+    going = going_of([job])[job.pk]
+    at = job.ended_at or timezone.now()
+    return {
+        "job": job,
+        "going": going,
+        "picture": picture_of(services.timeline_of(job), at, going.ready, ended=job.ended_at is not None),
+        "nodes": _nodes(job),
+        "may_submit": request.actor.may(Permission.JOB_SUBMIT, job.tenant_id),
+        "reason": services.reason_text(job.reason, job.reason_params) if job.reason else "",
+        "raw": str(job.reason_params.get("text", "")),
+        **_buttons(request, job),
+    }
+
+
+def _nodes(job: Job) -> list[tuple[str, list[int]]]:
+    """Ranks by node, for the squares above the log."""
+    found: dict[str, list[int]] = {}
+    for rank in services.ranks_of(job):
+        found.setdefault(rank.node, []).append(rank.rank)
+    return sorted(found.items())
+
+
+def _buttons(request: HttpRequest, job: Job) -> dict[str, Any]:
+    """Which buttons are there and which of them are grey, with the reason."""
+    wanted, phase = Wanted(job.wanted), job.state
+    if phase.is_final or wanted is Wanted.STOP:
+        why = _("The job has ended.") if phase.is_final else _("The job is being stopped.")
+    elif not services.may_control(request.actor, job):
+        why = _("Only its owner or a team admin may suspend or stop it.")
+    else:
+        why = ""
+    return {"grey": why, "resumable": wanted is Wanted.SUSPEND and not phase.is_final}
+
+
+def _tab(job: Job, tab: str) -> dict[str, Any]:
+    context: dict[str, Any] = {"tab": tab, "tabs": [(key, key == tab) for key in TABS]}
+    match tab:
+        case "manifests":
+            context["manifests"] = [(item["kind"], to_yaml(item)) for item in services.manifests_of(job)]
+        case "history":
+            context["history"] = [
+                (move, Phase(move.phase), services.reason_text(move.reason, move.reason_params) if move.reason else "")
+                for move in services.history_of(job)
+            ]
+        case _:
+            context["ranks"] = list(services.ranks_of(job))
+    return context
+
+
+@require_http_methods(["GET", "POST"])
+def stop(request: HttpRequest, job_id: str) -> HttpResponse:
+    """GET says what will happen, POST does it."""
+    if request.method == "POST":
+        return control(request, job_id, "stop")
+    job = _job(request, job_id)
+    context = {"job": job, "going": going_of([job])[job.pk]}
+    return render(request, "jobs/stop.html#question" if request.htmx else "jobs/stop.html", context)
+
+
+_ACTS = {"stop": services.stop, "suspend": services.suspend, "resume": services.resume}
+
+
+@require_POST
+def control(request: HttpRequest, job_id: str, act: str) -> HttpResponse:
+    """Stop, suspend or resume; a script gets the head of the page back, others the page."""
+    job = _job(request, job_id)
+    said = {
+        "stop": _("{name} is being stopped."),
+        "suspend": _("{name} is being suspended."),
+        "resume": _("{name} goes on."),
+    }[act].format(name=job.name)
+    tone = "done"
+    try:
+        _ACTS[act](request.actor, job=job)
+    except services.NotNow as not_now:
+        said, tone = _("Nothing was changed: the job is “{phase}”.").format(phase=PHASES[not_now.phase]), "failed"
+    if not request.htmx:
+        (messages.success if tone == "done" else messages.warning)(request, said)
+        return redirect("jobs:detail", job.pk)
+    job.refresh_from_db()
+    response = render(request, "jobs/detail.html#state", _state(request, job))
+    response["HX-Trigger"] = json.dumps({"toast": {"text": said, "tone": tone}})
+    return response
+
+
+@require_POST
+def clone(request: HttpRequest, job_id: str) -> HttpResponse:
+    """A draft with everything this job was asked with."""
+    job = _job(request, job_id)
+    draft = services.begin_draft(request.actor, tenant_id=job.tenant_id, clone_of=job)
+    return redirect("jobs:draft-data", draft.pk)

@@ -1,0 +1,122 @@
+"""What stands around every page: the rail, the tenants, the theme, the words our scripts say."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
+
+from apps.accounts.models import Tenant
+from apps.accounts.types import Actor, Permission
+
+NAVIGATION: list[tuple[str, list[tuple[str, Promise, str, Permission | None]]]] = [
+    ("", [("portal:home", gettext_lazy("Home"), "home", None)]),
+    (gettext_lazy("Work"), [("jobs:list", gettext_lazy("Jobs"), "player-play", Permission.JOB_VIEW)]),
+    (gettext_lazy("Platform"), [("audit:list", gettext_lazy("Audit"), "list-search", Permission.AUDIT_VIEW)]),
+]
+ENDS = [
+    ("accounts:permissions", gettext_lazy("Permissions"), "shield-check", Permission.PERMISSIONS_VIEW),
+    ("accounts:settings", gettext_lazy("Settings"), "settings", None),
+]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One entry of the rail."""
+
+    url: str
+    word: Promise
+    icon: str
+    here: bool
+
+
+class Shell:
+    """What stands around every page. Everything is looked up only when a template asks: partials do not."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.request = request
+        self.actor: Actor | None = getattr(request, "actor", None)
+
+    @property
+    def signed_in(self) -> bool:
+        return bool(self.actor and self.actor.user_pk)
+
+    @functools.cached_property
+    def groups(self) -> list[tuple[str, list[Place]]]:
+        """The rail: only what exists and this person may see."""
+        groups = [(str(word), self._places(entries)) for word, entries in NAVIGATION]
+        return [(word, places) for word, places in groups if places]
+
+    @functools.cached_property
+    def ends(self) -> list[Place]:
+        return self._places(ENDS)
+
+    def _places(self, entries: Iterable[tuple[str, Promise, str, Permission | None]]) -> list[Place]:
+        match = self.request.resolver_match
+        return [
+            Place(reverse(name), word, icon_name, bool(match) and _same_room(match.view_name, name))
+            for name, word, icon_name, right in entries
+            if self.actor and (right is None or self.actor.may(right))
+        ]
+
+    @functools.cached_property
+    def tenants(self) -> list[Tenant]:
+        """The tenants whose jobs this person may see."""
+        if self.actor is None:
+            return []
+        seen = self.actor.tenants_where(Permission.JOB_VIEW)
+        return list(Tenant.objects.all() if seen is None else Tenant.objects.filter(pk__in=seen))
+
+    @functools.cached_property
+    def tenant(self) -> Tenant | None:
+        """The tenant the address names, if any; with one only there is nothing to choose."""
+        if len(self.tenants) == 1:
+            return self.tenants[0]
+        return next((tenant for tenant in self.tenants if tenant.slug == self.request.GET.get("tenant")), None)
+
+    @functools.cached_property
+    def tenant_url(self) -> str:
+        """Where a choice of tenant leads: this list, else the jobs."""
+        match = self.request.resolver_match
+        return self.request.path if match and match.view_name in _LISTS else reverse("jobs:list")
+
+    @property
+    def theme(self) -> str:
+        """ "light", "dark", or "auto", which static/js/theme.js settles."""
+        chosen = getattr(getattr(self.request, "user", None), "theme", "") or self.request.COOKIES.get("theme", "")
+        return chosen if chosen in ("light", "dark") else "auto"
+
+    @property
+    def languages(self) -> list[tuple[str, str]]:
+        """Each language by its own name."""
+        return [("en", "English"), ("zh-hans", "简体中文")]
+
+
+_LISTS = frozenset({"portal:home", "jobs:list", "audit:list"})
+
+
+def _same_room(here: str, there: str) -> bool:
+    if there.startswith("accounts:"):
+        return here == there
+    return here.split(":")[0] == there.split(":")[0]
+
+
+def shell(request: HttpRequest) -> Mapping[str, Any]:
+    """Context processor."""
+    return {"shell": Shell(request), "words": WORDS}
+
+
+WORDS: dict[str, Promise] = {
+    "close": gettext_lazy("Close"),
+    "copied": gettext_lazy("Copied."),
+    "failed": gettext_lazy("The portal did not answer. Nothing was changed; try again."),
+    "signedOut": gettext_lazy("You were signed out. Reload the page to sign in again."),
+    "refused": gettext_lazy("This page may no longer follow what it shows. Reload it."),
+}
+"""What our scripts say; base.html hands it to them as data."""

@@ -1,0 +1,284 @@
+"""Template tags and filters that every page may use."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from django import template
+from django.conf import settings
+from django.urls import reverse
+from django.utils import formats, timezone
+from django.utils.functional import Promise
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.jobs.domain.phases import Phase
+from apps.jobs.services.messages import PHASES, reason_text
+from maasportal.shell import shell
+
+__all__ = ["register", "shell"]
+
+register = template.Library()
+
+# --- icons ----------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _paths(name: str) -> str:
+    """What stands between <svg> and </svg> in an icon's file, without its invisible frame."""
+    if not re.fullmatch(r"[a-z0-9-]+", name):
+        raise template.TemplateSyntaxError(f"“{name}” cannot name an icon.")
+    text = (Path(settings.ICONS_DIR) / "outline" / f"{name}.svg").read_text()
+    inner = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
+    return re.sub(r"\s*\n\s*", "", inner.replace('<path stroke="none" d="M0 0h24v24H0z" fill="none" />', ""))
+
+
+@register.simple_tag
+def icon(name: str, extra: str = "") -> SafeString:
+    """An outline icon, hidden from screen readers: the word stands beside it."""
+    return format_html(
+        '<svg class="icon{}" viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-linecap="round"'
+        ' stroke-linejoin="round" aria-hidden="true" focusable="false">{}</svg>',
+        f" {extra}" if extra else "",
+        mark_safe(_paths(name)),  # noqa: S308 (a file of the icon set)
+    )
+
+
+# --- states: colour, icon and word, the same everywhere --------------------------------------------------------------
+
+LOOKS: dict[Phase, tuple[str, str]] = {
+    Phase.SUBMITTED: ("blue", "send"),
+    Phase.WAITING: ("amber", "hourglass"),
+    Phase.STARTING: ("blue", "loader-2"),
+    Phase.RUNNING: ("green", "player-play"),
+    Phase.RESTARTING: ("amber", "refresh"),
+    Phase.SUSPENDING: ("violet", "player-pause"),
+    Phase.SUSPENDED: ("violet", "player-pause"),
+    Phase.STOPPING: ("grey", "player-stop"),
+    Phase.STOPPED: ("grey", "player-stop"),
+    Phase.SUCCEEDED: ("outline", "check"),
+    Phase.FAILED: ("red", "alert-triangle"),
+}
+
+SHORT_REASONS: dict[str, Promise] = {
+    "waiting.cluster": gettext_lazy("Waiting for the cluster"),
+    "waiting.secrets": gettext_lazy("Waiting for the secrets server"),
+    "waiting.placement": gettext_lazy("Waiting for a place"),
+    "waiting.scheduler": gettext_lazy("Waiting for the scheduler"),
+    "waiting.queue-limit": gettext_lazy("Waiting for quota"),
+    "waiting.quota": gettext_lazy("Waiting for quota"),
+    "waiting.cluster-full": gettext_lazy("Waiting for GPUs"),
+    "waiting.nodes": gettext_lazy("Waiting for GPUs"),
+    "waiting.volume": gettext_lazy("Waiting for a volume"),
+    "failed.exit": gettext_lazy("Failed: exit code {code}"),
+    "failed.refused": gettext_lazy("Failed: refused by the cluster"),
+    "failed.disappeared": gettext_lazy("Failed: deleted in the cluster"),
+    "failed.conflict": gettext_lazy("Failed: name taken in the cluster"),
+    "stopped.by": gettext_lazy("Stopped by {name}"),
+    "suspended.by": gettext_lazy("Suspended by {name}"),
+}
+
+
+def _pill(tone: str, name: str, word: object) -> SafeString:
+    return format_html('<span class="pill tone-{}">{}{}</span>', tone, icon(name), word)
+
+
+@register.simple_tag
+def phase(value: str) -> SafeString:
+    """A phase by itself."""
+    known = Phase(value)
+    return _pill(*LOOKS[known], PHASES[known])
+
+
+@register.simple_tag
+def job_state(job: Any) -> SafeString:
+    """A job's phase with what it waits for, why it failed or who stopped it; hatched while its cluster is silent."""
+    if silent := silent_since(job):
+        return _pill("unknown", "help-circle", _("Unknown since {time}").format(time=clock(silent)))
+    short = SHORT_REASONS.get(job.reason) if job.reason.split(".")[0] in job.phase else None
+    known = Phase(job.phase)
+    word = str(short).format_map(_Blank(job.reason_params)) if short else PHASES[known]
+    return _pill(*LOOKS[known], word)
+
+
+class _Blank(dict[str, Any]):
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+@register.simple_tag
+def silent_since(job: Any) -> datetime | None:
+    """Since when the cluster of a job that has not ended is silent."""
+    found: datetime | None = None if job.ended_at else job.placement.cluster.unreachable_since
+    return found
+
+
+@register.simple_tag
+def reason(job: Any) -> str:
+    """Why a job is where it is, as a sentence."""
+    return reason_text(job.reason, job.reason_params) if job.reason else ""
+
+
+@register.filter
+def phase_word(value: str) -> str:
+    return str(PHASES[Phase(value)])
+
+
+@register.simple_tag
+def draft_state() -> SafeString:
+    return _pill("grey", "pencil", _("Draft"))
+
+
+@register.simple_tag
+def target_link(target: str) -> SafeString | str:
+    """Where the thing an audit entry speaks of has a page, a link to it."""
+    kind, _colon, key = target.partition(":")
+    if kind != "job":
+        return ""
+    return format_html('<a class="small" href="{}">{}</a>', reverse("jobs:detail", args=[key]), _("Open job"))
+
+
+_POD_LOOKS: dict[str, tuple[str, str, Promise]] = {
+    "Pending": ("blue", "loader-2", gettext_lazy("Starting")),
+    "Running": ("green", "player-play", gettext_lazy("Running")),
+    "Succeeded": ("outline", "check", gettext_lazy("Succeeded")),
+    "Failed": ("red", "alert-triangle", gettext_lazy("Failed")),
+}
+
+
+@register.simple_tag
+def rank_state(rank: Any) -> SafeString:
+    """The state of one pod."""
+    if rank.phase == "Pending" and not rank.node:
+        return _pill("amber", "hourglass", _("Waiting"))
+    return _pill(*_POD_LOOKS.get(rank.phase, ("unknown", "help-circle", gettext_lazy("Unknown"))))
+
+
+# --- numbers, durations, times ----------------------------------------------------------------------------------------
+
+
+@register.filter
+def grouped(value: float | None) -> str:
+    """Thousands separated."""
+    return "–" if value is None else formats.number_format(value, use_l10n=True, force_grouping=True)
+
+
+@register.filter
+def unlocalized(value: float) -> str:
+    """A number for SVG: a point, whatever the language."""
+    return f"{value:.2f}"
+
+
+@register.filter
+def figure(value: float | None) -> str:
+    """A loss or the like, in four significant figures."""
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if value and not 0.001 <= abs(value) < 10_000 else f"{value:.3f}"
+
+
+@register.filter
+def duration(value: float | timedelta | None) -> str:
+    """Seconds as "2 h 14 min": at most two units."""
+    if value is None:
+        return "–"
+    seconds = int(value.total_seconds() if isinstance(value, timedelta) else value)
+    if seconds < 60:
+        return _("{n} s").format(n=max(seconds, 0))
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if minutes < 60:
+        rest = seconds % 60
+        return _("{n} min {m} s").format(n=minutes, m=rest) if minutes < 10 and rest else _("{n} min").format(n=minutes)
+    if hours < 24:
+        rest = minutes % 60
+        return _("{n} h {m} min").format(n=hours, m=rest) if rest else _("{n} h").format(n=hours)
+    rest = hours % 24
+    return _("{n} d {m} h").format(n=days, m=rest) if rest else _("{n} d").format(n=days)
+
+
+@register.filter
+def lasted(start: datetime | None, end: datetime | None = None) -> str:
+    """How long something lasted, or lasts so far."""
+    return duration((end or timezone.now()) - start) if start else "–"
+
+
+@register.filter
+def clock(value: datetime) -> str:
+    """16:04 for today, with the day for others, in the reader's zone."""
+    here = timezone.localtime(value)
+    if here.date() == timezone.localdate():
+        return here.strftime("%H:%M")
+    return f"{formats.date_format(here, 'MONTH_DAY_FORMAT')} {here:%H:%M}"
+
+
+def _time(value: datetime, text: str) -> SafeString:
+    here = timezone.localtime(value)
+    title = f"{formats.date_format(here, 'DATE_FORMAT')} {here:%H:%M:%S} {here.tzname()}"
+    return format_html('<time datetime="{}" title="{}">{}</time>', value.isoformat(timespec="seconds"), title, text)
+
+
+@register.simple_tag
+def at(value: datetime | None) -> SafeString | str:
+    """A time of day, absolute with its zone on hover."""
+    return _time(value, clock(value)) if value else "–"
+
+
+@register.simple_tag
+def ago(value: datetime | None) -> SafeString | str:
+    """How long ago, absolute on hover."""
+    if value is None:
+        return "–"
+    past = timezone.now() - value
+    if past < timedelta(seconds=5):
+        return _time(value, _("just now"))
+    if past < timedelta(days=30):
+        # One unit is enough of the past.
+        one = past if past < timedelta(minutes=1) else timedelta(minutes=past // timedelta(minutes=1))
+        one = one if past < timedelta(hours=1) else timedelta(hours=past // timedelta(hours=1))
+        one = one if past < timedelta(days=1) else timedelta(days=past.days)
+        return _time(value, _("{duration} ago").format(duration=duration(one)))
+    return _time(value, formats.date_format(timezone.localtime(value), "DATE_FORMAT"))
+
+
+@register.filter
+def gpus(count: int) -> str:
+    """ "16 GPUs", in words of the reader."""
+    return ngettext("{n} GPU", "{n} GPUs", count).format(n=grouped(count))
+
+
+@register.filter
+def initials(name: str) -> str:
+    """LN for Li Na, 陈 for 陈静."""
+    parts = name.split()
+    if not parts:
+        return "?"
+    if not parts[0][0].isascii() and len(parts) == 1 and not parts[0][0].isupper():
+        return parts[0][0]
+    return (parts[0][0] + (parts[-1][0] if len(parts) > 1 else "")).upper()
+
+
+@register.simple_tag
+def spark(values: Iterable[float]) -> SafeString | str:
+    """A small line of values, as SVG; nothing for fewer than two."""
+    series = [value for value in values if value == value and abs(value) != float("inf")]
+    if len(series) < 2:
+        return ""
+    low, high = min(series), max(series)
+    points = [
+        (f"{1 + 82 * index / (len(series) - 1):.1f}", f"{2 + 20 * ((high - value) / (high - low or 1)):.1f}")
+        for index, value in enumerate(series)
+    ]
+    return format_html(
+        '<svg class="spark" viewBox="0 0 84 24" aria-hidden="true" focusable="false"><polyline points="{}" fill="none"'
+        ' stroke="currentColor" stroke-width="1.5" stroke-linejoin="round"/><circle cx="{}" cy="{}" r="2"'
+        ' fill="currentColor"/></svg>',
+        format_html_join(" ", "{},{}", points),
+        *points[-1],
+    )
