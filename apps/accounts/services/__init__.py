@@ -26,7 +26,7 @@ from apps.accounts.services.sessions import (
     trouble,
     with_userinfo,
 )
-from apps.accounts.services.tenants import actor_named, ensure_tenant, tenant_of
+from apps.accounts.services.tenants import actor_named, ensure_tenant, tenant_id_of, tenant_of
 from apps.accounts.services.tokens import create_token, revoke_token, token_user, tokens_of
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "sessions_of",
     "set_preferences",
     "sync_roles",
+    "tenant_id_of",
     "tenant_of",
     "tenants_of",
     "token_user",

@@ -17,6 +17,12 @@ def tenant_of(actor: Actor, slug: str) -> Tenant | None:
     return tenant if tenant and actor.may(Permission.JOB_VIEW, tenant.pk) else None
 
 
+def tenant_id_of(actor: Actor, slug: str) -> int | None:
+    """Its id alone, for the audit log's pages."""
+    tenant = tenant_of(actor, slug)
+    return tenant.pk if tenant else None
+
+
 @audit.use_case(TENANT_CREATED)
 def ensure_tenant(actor: Actor, *, slug: str, name: str) -> Tenant:
     """The tenant of that slug, created if there is none. Its members come from the provider's groups."""
