@@ -70,7 +70,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "django_structlog.middlewares.RequestMiddleware",
+    "apps.accounts.middleware.RequestLogMiddleware",
     "apps.accounts.middleware.ProviderSessionMiddleware",
     "apps.accounts.middleware.ActorMiddleware",
     "maasportal.health.TroubleMiddleware",
