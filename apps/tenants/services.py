@@ -49,3 +49,8 @@ def ask_placement(actor: Actor, *, tenant_id: int, slug: str, cluster_id: int, g
 def due_placements() -> list[int]:
     """Placements whose look-again time has come."""
     return list(Placement.objects.for_system().filter(due_at__lte=Now()).values_list("pk", flat=True)[:100])
+
+
+def may_follow_tenant(actor: Actor, tenant_id: str) -> bool:
+    """Whether an open page of this person may hear that something changed in the tenant."""
+    return tenant_id.isascii() and tenant_id.isdigit() and actor.may(Permission.TENANT_VIEW, int(tenant_id))
