@@ -223,14 +223,16 @@ TIME_ZONE = "UTC"
 STATIC_URL = "/static/"
 STATIC_ROOT = env.str("MAAS_STATIC_ROOT", default=str(BASE_DIR / "var" / "static"))
 _npm = BASE_DIR / "node_modules"
-STATICFILES_DIRS = [
-    BASE_DIR / "static",
-    ("vendor/tabler", _npm / "@tabler/core/dist/css"),
-    ("vendor/htmx", _npm / "htmx.org/dist"),
-    ("vendor/uplot", _npm / "uplot/dist"),
-    ("vendor/inter", _npm / "@fontsource-variable/inter"),
-    ("vendor/jetbrains-mono", _npm / "@fontsource-variable/jetbrains-mono"),
-]
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_FINDERS = ["django.contrib.staticfiles.finders.FileSystemFinder", "maasportal.storage.VendorFinder"]
+VENDOR_FILES = {
+    "vendor/tabler": (_npm / "@tabler/core/dist/css", ["tabler.min.css"]),
+    "vendor/htmx": (_npm / "htmx.org/dist", ["htmx.min.js"]),
+    "vendor/uplot": (_npm / "uplot/dist", ["uPlot.min.css", "uPlot.esm.js"]),
+    "vendor/inter": (_npm / "@fontsource-variable/inter", ["wght.css", "files/*-wght-normal.woff2"]),
+    "vendor/jetbrains-mono": (_npm / "@fontsource-variable/jetbrains-mono", ["wght.css", "files/*-wght-normal.woff2"]),
+}
+"""Prefix → folder of an npm package, and which of its files are served."""
 ICONS_DIR = _npm / "@tabler/icons/icons"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

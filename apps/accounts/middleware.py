@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.middleware.locale import LocaleMiddleware
 from django.utils import timezone, translation
 from django.utils.functional import SimpleLazyObject
+from django_structlog.middlewares import RequestMiddleware
 from rest_framework.views import APIView
 
 from apps.accounts import services
@@ -21,6 +22,14 @@ from apps.accounts.types import Actor
 from apps.accounts.views import answers
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
+
+
+class RequestLogMiddleware(RequestMiddleware):
+    """Logs requests by path: a query holds what people search for, and at the callback a code that signs in."""
+
+    @staticmethod
+    def format_request(request: HttpRequest) -> str:
+        return f"{request.method} {request.path}"
 
 
 def _has_session(request: HttpRequest) -> bool:

@@ -25,7 +25,8 @@ PEOPLE = [
      "groups": ["/nlp/data-scientists", "/vision/viewers"]},
     {"username": "zhangwei", "name": "张伟", "email": "zw@example.test", "password": "张伟-demo",
      "groups": ["/nlp/team-admins"]},
-    {"username": "newcomer", "name": "<b>Guo</b> Xin", "email": "gx@example.test", "password": "newcomer-demo", "groups": []},
+    {"username": "newcomer", "name": "<b>Guo</b> Xin", "email": "gx@example.test", "password": "newcomer-demo",
+     "groups": []},
 ]  # fmt: skip
 
 
@@ -45,7 +46,7 @@ def free_port() -> int:
 
 
 class Provider:
-    """A running provider. `config` may be changed and written again with `save()`; `stop()` and `start()` restart it."""
+    """A running provider. `config` may be changed and saved again; `stop()` and `start()` restart it."""
 
     def __init__(self, folder: Path, **changes: Any) -> None:
         port = free_port()

@@ -72,6 +72,7 @@ def open_session(user: User, session_key: str, granted: Granted, *, agent: str, 
             lease_until=now,
         )
         record(SIGNED_IN, user.actor(), user.audit_id)
+    cache.delete(_TROUBLE)
 
 
 def refuse_sign_in(reason: str) -> None:
