@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from apps.adapters.errors import Refused, Unavailable
+from apps.adapters.errors import Conflict, Refused, Unavailable
 from apps.adapters.kubernetes import objects
 from apps.adapters.kubernetes.calls import KubeApi
 from apps.clusters.services.connect import connect
@@ -15,7 +15,7 @@ from apps.tenants.domain import place_manifests
 from apps.tenants.models import Placement
 
 AGAIN = timedelta(minutes=10)
-RETRY = timedelta(seconds=5)
+RETRY = timedelta(seconds=2)
 
 
 def reconcile_placement(placement: Placement) -> None:
@@ -35,7 +35,8 @@ def reconcile_placement(placement: Placement) -> None:
             api.apply(objects.object_path(manifest), manifest)
         state = Placement.State.READY if _is_open(api, placement.queue) else Placement.State.ASKED
         _save(placement, state, "", AGAIN if state == Placement.State.READY else timedelta(seconds=1))
-    except Unavailable as error:
+    except (Unavailable, Conflict) as error:
+        # A conflict is another worker making the same object at this moment.
         _save(placement, placement.state, error.text, RETRY)
     except Refused as error:
         _save(placement, Placement.State.FAILED, error.text, AGAIN)
