@@ -125,7 +125,8 @@ class Agent:
         (folder.parent / "fleet.json").write_text(json.dumps(fleet))
         self.command = [
             sys.executable, "-m", "apps.localcluster.nodeagent", "--kubeconfig", str(kubeconfig),
-            "--fleet", str(folder.parent / "fleet.json"), "--dir", str(folder), "--backoff", "0.4", *(["--tls"] if TLS else []),
+            "--fleet", str(folder.parent / "fleet.json"), "--dir", str(folder), "--backoff", "0.4",
+            *(["--tls"] if TLS else []),
         ]  # fmt: skip
         self.flags, self.folder = list(flags), folder
         self.log = (folder.parent / "agent.log").open("ab")

@@ -171,10 +171,15 @@ def view(folder: Path, *binds: sandbox.Bind, user_namespace: bool) -> sandbox.Vi
     )
 
 
-PROBE = (
-    "hostname; echo x > /data/in/file; echo y > /etc/deep/er/file; cat /etc/passwd > /dev/null && echo system;"
-    "touch /usr/file || echo readonly; ls /work /root /home 2>/dev/null | wc -l; echo z > /tmp/t && echo scratch; id -u"
-)
+PROBE = f"""
+hostname
+echo x > /data/in/file; echo y > /etc/deep/er/file
+cat /etc/passwd > /dev/null && echo system
+touch /usr/file 2> /dev/null || echo readonly
+test -e {machine.ROOT}/pyproject.toml || echo hidden
+echo z > /tmp/t && echo scratch
+echo user `id -u`
+"""
 
 
 def run_probe(shims: Shims, tmp_path: Path, *, user_namespace: bool, prefix: list[str] | None = None) -> list[str]:
@@ -186,14 +191,13 @@ def run_probe(shims: Shims, tmp_path: Path, *, user_namespace: bool, prefix: lis
     assert ending["code"] == 0, ending
     assert (place / "volume" / "file").read_text() == "y\n"
     assert not Path("/etc/deep").exists()
-    return [line for line in text(folder).split() if line != "touch:"]
+    return text(folder).splitlines()
 
 
 @pytest.mark.skipif(not machine.examine().mounts, reason="this machine allows no private mounts")
 def test_volumes_stand_at_their_paths_and_nothing_of_the_machine_is_touched(shims: Shims, tmp_path: Path) -> None:
     out = run_probe(shims, tmp_path, user_namespace=machine.examine().user_namespace)
-    assert out[0] == "pod-0"
-    assert {"system", "readonly", "scratch", "0", str(os.geteuid())} <= set(out)
+    assert out == ["pod-0", "system", "readonly", "hidden", "scratch", f"user {os.geteuid()}"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, to become somebody else")
@@ -209,7 +213,7 @@ def test_the_same_as_an_ordinary_user(shims: Shims, tmp_path: Path) -> None:
     if not allowed:
         pytest.skip("this machine gives ordinary users no namespaces")
     out = run_probe(shims, tmp_path, user_namespace=True, prefix=prefix)
-    assert {"system", "readonly", "scratch", str(NOBODY)} <= set(out)
+    assert out == ["pod-0", "system", "readonly", "hidden", "scratch", f"user {NOBODY}"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")

@@ -23,7 +23,7 @@ from apps.localcluster.nodeagent.shim import Order
 from apps.localcluster.nodeagent.status import Waiting
 
 Object = dict[str, Any]
-FLIP = 2.0  # seconds an image shows ErrImagePull before it shows ImagePullBackOff
+SHOWN = 2.0  # seconds a container shows ErrImagePull before it shows ImagePullBackOff
 START_TIMEOUT = 20.0
 TOKEN_SECONDS = 7 * 86400  # tokens are not renewed in a running pod, so they live longer than its jobs
 
@@ -67,22 +67,25 @@ class Starter:
         return self._pull(pod, name, said)
 
     def _pull(self, pod: Object, name: str, container: str) -> tuple[Waiting, float]:
-        tries, due = self._pulls.get(name, (0, 0.0))
-        left = due - time.monotonic()
-        problem = f'failed to pull and unpack image "{name}": not found: this node has no image of that name'
+        tries, tried = self._pulls.get(name, (0, -restarts.LONGEST))
+        now, pause = time.monotonic(), restarts.backoff(tries, self.host.settings.restart_delay)
         events = self.host.events
-        if left > 0:
-            if self.host.once(pod["metadata"]["uid"], container, f"pull {tries}"):
-                events.normal(pod, "BackOff", f'Back-off pulling image "{name}"', container)
-                events.warning(pod, "Failed", "Error: ImagePullBackOff", container)
-            message = f'Back-off pulling image "{name}": ErrImagePull: {problem}'
-            return Waiting("ImagePullBackOff", message), left
-        events.normal(pod, "Pulling", f'Pulling image "{name}"', container)
-        events.warning(pod, "Failed", f'Failed to pull image "{name}": {problem}', container)
-        events.warning(pod, "Failed", "Error: ErrImagePull", container)
-        pause = restarts.backoff(tries + 1, self.host.settings.restart_delay)
-        self._pulls[name] = (tries + 1, time.monotonic() + pause)
-        return Waiting("ErrImagePull", problem), min(FLIP, pause / 2)
+        problem = f'failed to pull and unpack image "{name}": not found: this node has no image of that name'
+        if now - tried >= pause:
+            events.normal(pod, "Pulling", f'Pulling image "{name}"', container)
+            events.warning(pod, "Failed", f'Failed to pull image "{name}": {problem}', container)
+            events.warning(pod, "Failed", "Error: ErrImagePull", container)
+            tries, tried = tries + 1, now
+            pause = restarts.backoff(tries, self.host.settings.restart_delay)
+            self._pulls[name] = (tries, tried)
+        shown = min(SHOWN, pause / 2)
+        if now - tried < shown:
+            return Waiting("ErrImagePull", problem), tried + shown - now
+        if self.host.once(pod["metadata"]["uid"], container, f"pull {tries}"):
+            events.normal(pod, "BackOff", f'Back-off pulling image "{name}"', container)
+            events.warning(pod, "Failed", "Error: ImagePullBackOff", container)
+        message = f'Back-off pulling image "{name}": ErrImagePull: {problem}'
+        return Waiting("ImagePullBackOff", message), tried + pause - now
 
     async def surroundings(self, pod: Object, record: PodRecord) -> launch.Surroundings:
         """Volumes and whatever the pod's containers refer to. Raises VolumeError, ApiError, TransportError."""
