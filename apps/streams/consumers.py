@@ -68,6 +68,7 @@ class PageConsumer(AsyncWebsocketConsumer):
         self._tasks = [asyncio.create_task(self._pump()), asyncio.create_task(self._recheck())]
 
     async def disconnect(self, code: int) -> None:
+        self._gone = True
         for task in self._tasks:
             task.cancel()
         for topic in self._follows:
@@ -216,11 +217,13 @@ class PageConsumer(AsyncWebsocketConsumer):
         if self._gone:
             return
         try:
-            await asyncio.wait_for(self.send(text_data=text), SEND_SECONDS)
+            async with asyncio.timeout(SEND_SECONDS):
+                await self.send(text_data=text)
         except TimeoutError:
             self._gone = True
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.close(TOO_SLOW), SEND_SECONDS)
+                async with asyncio.timeout(SEND_SECONDS):
+                    await self.close(TOO_SLOW)
 
 
 def _items(topic: str, entries: Sequence[Entry]) -> list[Item]:

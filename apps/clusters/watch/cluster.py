@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -200,11 +201,9 @@ class ClusterWatch:
             if failures:
                 await asyncio.sleep(PROBE_AGAIN_SECONDS if failures >= SILENT_AFTER else 0.2)
                 continue
-            try:
-                await asyncio.wait_for(self._doubt.wait(), PROBE_SECONDS)
-                await asyncio.sleep(0.2)
-            except TimeoutError:
-                pass
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PROBE_SECONDS):
+                    await self._doubt.wait()
 
     async def _note(self, write: Callable[[int, str], None], text: str) -> None:
         try:

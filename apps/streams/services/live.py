@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -27,6 +28,7 @@ class LiveBuffer:
     async def place(self, topic: str, source: str) -> str:
         """Where a source stands, "" where nothing is known of it."""
         found = await cast("Any", self._redis.hget(Keys.of(topic).places, source))
+        _stop_if_cancelled()
         return bytes(found).decode() if found else ""
 
     async def append(self, topic: str, frames: Sequence[Frame], move: Move) -> bool:
@@ -34,4 +36,13 @@ class LiveBuffer:
         elsewhere than `move.expected`: somebody else follows it."""
         keys = Keys.of(topic)
         arguments = script_arguments([pack(frame) for frame in frames], move)
-        return bool(await self._script(keys=[keys.stream, keys.meta, keys.places], args=cast("Any", arguments)))
+        written = await self._script(keys=[keys.stream, keys.meta, keys.places], args=cast("Any", arguments))
+        _stop_if_cancelled()
+        return bool(written)
+
+
+def _stop_if_cancelled() -> None:
+    """redis-py writes under asyncio.wait_for, which before Python 3.12 may swallow a cancellation (cpython#86296)."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

@@ -1,0 +1,199 @@
+"""Every line of a container's log once, whatever the connection does."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from apps.adapters.kubernetes import Endpoint, objects
+from apps.adapters.kubernetes.stream import StreamReader
+from apps.clusters.services.registry import WorkloadKind
+from apps.clusters.watch.follow import Follower, Run, Target
+from apps.jobs.domain.loglines import parse
+from apps.streams import services as streams
+from apps.streams.domain.frames import Kind
+from apps.streams.models import Point
+from tests.clusters.logserver import SECOND, START, Log, LogServer
+
+KIND = WorkloadKind("maas.portal/job", "jobs.reconcile_job", lambda row: f"job.{row}", parse)
+
+
+@asynccontextmanager
+async def following(server: LogServer, topic: str, run: Run) -> AsyncIterator[tuple[Follower, asyncio.Task[None]]]:
+    reader = StreamReader(Endpoint(f"http://127.0.0.1:{server.port}", None, lambda fresh=False: "t"))
+    buffer = streams.LiveBuffer()
+    target = Target(objects.path(objects.POD, "ns", "p"), "main", "uid", topic, KIND, streams.Source(0, 1, "p"))
+    follower = Follower(target, reader, buffer, run)
+    task = asyncio.create_task(follower.run())
+    try:
+        yield follower, task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await buffer.close()
+        await reader.close()
+
+
+def texts(topic: str) -> list[str]:
+    entries = streams.tail(topic, 10**6)
+    frames = [msgspec.json.decode(entry.body) for entry in entries if entry.kind is Kind.LOG]
+    return [line[4] for frame in frames for line in frame["lines"]]
+
+
+def gaps(topic: str) -> int:
+    return sum(b'"gap"' in entry.body for entry in streams.tail(topic, 10**6))
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"job.{secrets.token_hex(6)}"
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_cuts_lose_and_double_no_line(topic: str, seed: int) -> None:
+    """kubernetes/kubernetes#77856: resumes are whole seconds; here they hold hundreds of lines, some of equal times."""
+    dice = random.Random(seed)
+    async with (
+        LogServer(dice=dice, cut_chance=0.03) as server,
+        following(server, topic, Run(0, False)) as (follower, task),
+    ):
+        at = START
+        for number in range(20_000):
+            at += dice.choice((0, 1_000, 2_000_000, 4_000_000))
+            # Two pipes are stamped apart, so a line may stand behind a later one; some lines are alike.
+            text = b"same" if number % 7 == 0 else b"n%d" % number
+            server.runs[-1].write(at - dice.choice((0, 0, 0, 3_000_000)), text)
+            if number % 500 == 0:
+                await asyncio.sleep(0.003)
+        server.runs[-1].ended = True
+        follower.update(Run(0, True))
+        await asyncio.wait_for(task, 60)
+    assert server.cuts > 5
+    expected, found = [text.decode() for _, text in server.runs[-1].lines], texts(topic)
+    differs = next((at for at, pair in enumerate(zip(expected, found, strict=False)) if pair[0] != pair[1]), None)
+    assert (len(found), differs) == (len(expected), None)
+    assert gaps(topic) == 0
+
+
+async def test_a_killed_watch_goes_on_where_it_was(topic: str) -> None:
+    """The frame and the place after it are written as one: followers stopped at any moment leave no seam."""
+    dice = random.Random(7)
+    async with LogServer(dice=dice) as server:
+        for number in range(6_000):
+            server.runs[-1].write(START + number * 100_000, b"n%d" % number)
+        for _ in range(25):
+            async with following(server, topic, Run(0, False)):
+                await asyncio.sleep(dice.uniform(0.005, 0.06))
+        server.runs[-1].ended = True
+        async with following(server, topic, Run(0, True)) as (_, task):
+            await asyncio.wait_for(task, 30)
+    assert texts(topic) == [f"n{number}" for number in range(6_000)]
+
+
+async def test_two_followers_write_each_line_once(topic: str) -> None:
+    """A stopped process that wakes up beside its successor must not write again (a lease alone cannot prevent that)."""
+    async with LogServer(dice=random.Random(1), cut_chance=0.05) as server:
+        run = Run(0, False)
+        async with following(server, topic, run) as (a, first), following(server, topic, run) as (b, second):
+            for number in range(3_000):
+                server.runs[-1].write(START + number * 100_000, b"n%d" % number)
+                if number % 50 == 0:
+                    await asyncio.sleep(0.003)
+            server.runs[-1].ended = True
+            a.update(Run(0, True))
+            b.update(Run(0, True))
+            await asyncio.wait_for(asyncio.gather(first, second), 60)
+    assert texts(topic) == [f"n{number}" for number in range(3_000)]
+
+
+async def test_rotation_is_said_never_hidden(topic: str) -> None:
+    """kubernetes/kubernetes#115701: after a rotation the server shows the new file only."""
+    async with LogServer() as server:
+        log = server.runs[-1]
+        for number in range(100):
+            log.write(START + number, b"n%d" % number)
+        async with following(server, topic, Run(0, False)):
+            await until(lambda: len(texts(topic)) == 100)
+        for number in range(100, 300):
+            log.write(START + number * SECOND, b"n%d" % number)
+        log.trimmed, log.ended = 200, True
+        async with following(server, topic, Run(0, True)) as (_, task):
+            await asyncio.wait_for(task, 10)
+    assert texts(topic) == [f"n{n}" for n in (*range(100), *range(200, 300))]
+    assert gaps(topic) == 1
+
+
+async def test_a_restarted_container_gives_its_last_words_first(topic: str) -> None:
+    async with LogServer() as server, following(server, topic, Run(0, False)) as (follower, task):
+        server.runs[-1].write(START, b"first run")
+        await until(lambda: texts(topic) == ["first run"])
+        server.silent = True
+        server.runs[-1].write(START + 5, b"last words")
+        server.runs[-1].ended = True
+        server.runs.append(Log([(START + SECOND, b"second run")], ended=True))
+        server.silent = False
+        follower.update(Run(1, True))
+        await asyncio.wait_for(task, 10)
+    assert texts(topic) == ["first run", "last words", "second run"]
+
+
+async def test_lines_that_are_no_text_do_no_harm(topic: str) -> None:
+    """kubernetes-client/python#2087, #983, aiohttp#4453: broken UTF-8, split glyphs, a bare number, a line of 1 MB."""
+    async with LogServer(dice=random.Random(3)) as server:
+        log = server.runs[-1]
+        lines = [
+            b"\xff\xfe broken",
+            "损失 ▁▂▃ 下降".encode() * 50,
+            b"42",
+            b"x" * 1_000_000,
+            b"",
+            b"10%|#\r20%|##\r",
+            b"end",
+        ]
+        for number, text in enumerate(lines):
+            log.write(START + number, text)
+        log.ended = True
+        async with following(server, topic, Run(0, True)) as (_, task):
+            await asyncio.wait_for(task, 10)
+    broken, glyphs, number, long, empty, bar, end = texts(topic)
+    assert (broken, glyphs) == ("\ufffd\ufffd broken", "损失 ▁▂▃ 下降" * 50)
+    assert (number, empty, bar, end) == ("42", "", "20%|##", "end")
+    assert long == "x" * 16384 + " … (+983,616 bytes)"
+
+
+async def test_a_line_without_end_costs_no_memory(topic: str) -> None:
+    from apps.clusters.domain.loglines import Splitter
+
+    splitter = Splitter()
+    for _ in range(1_600):
+        assert splitter.feed(b"x" * 65536) == []
+    ((text, cut),) = splitter.feed(b"\n")
+    assert len(text) + cut == 1_600 * 65536
+    assert len(text) < 20_000
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_figures_become_points_once(topic: str) -> None:
+    line = "[2026-11-29 20:00:00] [INFO] [j] [Rank-0] [Step-{}] [Loss: {}]"
+    async with LogServer() as server:
+        for step, loss in enumerate(("2.5", "nan", "inf", "1.25")):
+            server.runs[-1].write(START + step, line.format(step, loss).encode())
+        server.runs[-1].ended = True
+        for _ in range(2):
+            async with following(server, topic, Run(0, True)) as (_, task):
+                await asyncio.wait_for(task, 10)
+            await asyncio.to_thread(streams.forget, topic)  # as if Redis had been lost: all is read again
+    points = await asyncio.to_thread(lambda: [(p.step, str(p.value)) for p in Point.objects.order_by("step")])
+    assert points == [(0, "2.5"), (1, "nan"), (2, "inf"), (3, "1.25")]
+
+
+async def until(condition: object, seconds: float = 10) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # type: ignore[operator]
+            await asyncio.sleep(0.02)
