@@ -173,7 +173,7 @@ PORTAL_OIDC_GROUPS_ABSENT = env.str("OIDC_GROUPS_ABSENT", default="empty")
 PORTAL_OIDC_CHECK_SECONDS = env.int("OIDC_CHECK_SECONDS", default=60)
 PORTAL_OIDC_GRACE_SECONDS = env.int("OIDC_GRACE_SECONDS", default=600)
 PORTAL_OIDC_GROUPS_FROM = env.str("OIDC_GROUPS_FROM", default="id_token")
-PORTAL_OIDC_NAME = env.str("OIDC_NAME", default=urlsplit(OIDC_ISSUER).hostname or OIDC_ISSUER)
+PORTAL_OIDC_NAME = env.str("OIDC_NAME", default="")
 # Tokens of a person whom the provider has not confirmed for so long are refused until they sign in again.
 PORTAL_TOKEN_CONFIRM_DAYS = env.int("MAAS_TOKEN_CONFIRM_DAYS", default=14)
 PORTAL_IDLE_SECONDS = env.int("MAAS_IDLE_SECONDS", default=4 * 3600)

@@ -81,7 +81,7 @@ export function asset(pathname, response) {
 }
 
 const ENTITIES = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
-const escape = (text) => String(text).replace(/[&<>"']/g, (character) => ENTITIES[character]);
+const escaped = (text) => String(text).replace(/[&<>"']/g, (character) => ENTITIES[character]);
 
 function roleInWords(person, language) {
   if (person.role) return person.role[language] ?? person.role.en ?? person.role;
@@ -101,7 +101,7 @@ function layout(words, title, content) {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>${escape(title)} · ${words.product}</title>
+<title>${escaped(title)} · ${words.product}</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="/assets/page.css">
 <script type="module" src="/assets/page.js"></script>
@@ -118,11 +118,11 @@ ${content}
 
 function personCard(person, { uid, language, username }) {
   const chosen = person.username === username;
-  return `<li><a class="person" href="/interaction/${escape(uid)}?person=${encodeURIComponent(person.username)}"
- data-username="${escape(person.username)}" data-password="${escape(person.password)}" data-name="${escape(person.name)}"${chosen ? ' aria-current="true"' : ''}>
-<span class="name">${escape(person.name)}</span>
-<span class="role">${escape(roleInWords(person, language))}</span>
-<span class="keys"><code>${escape(person.username)}</code> <code>${escape(person.password)}</code></span>
+  return `<li><a class="person" href="/interaction/${escaped(uid)}?person=${encodeURIComponent(person.username)}"
+ data-username="${escaped(person.username)}" data-password="${escaped(person.password)}" data-name="${escaped(person.name)}"${chosen ? ' aria-current="true"' : ''}>
+<span class="name">${escaped(person.name)}</span>
+<span class="role">${escaped(roleInWords(person, language))}</span>
+<span class="keys"><code>${escaped(person.username)}</code> <code>${escaped(person.password)}</code></span>
 </a></li>`;
 }
 
@@ -137,13 +137,13 @@ export function signInPage(values) {
     `<h1>${words.title}</h1>
 <p class="lead">${words.lead}</p>
 ${values.failed ? `<p class="failed" role="alert">${words.failed}</p>` : ''}
-<form class="card" method="post" action="/interaction/${escape(values.uid)}" autocomplete="off">
+<form class="card" method="post" action="/interaction/${escaped(values.uid)}" autocomplete="off">
 <label for="username">${words.username}</label>
-<input id="username" name="username" value="${escape(values.username)}" required autocapitalize="none" spellcheck="false"${password ? '' : ' autofocus'}>
+<input id="username" name="username" value="${escaped(values.username)}" required autocapitalize="none" spellcheck="false"${password ? '' : ' autofocus'}>
 <label for="password">${words.password}</label>
-<input id="password" name="password" type="password" value="${escape(password)}" required>
+<input id="password" name="password" type="password" value="${escaped(password)}" required>
 <button type="submit"${password ? ' autofocus' : ''}>${words.submit}</button>
-<p class="said" role="status" data-said="${escape(words.filled('{name}'))}"></p>
+<p class="said" role="status" data-said="${escaped(words.filled('{name}'))}"></p>
 </form>
 <h2>${words.people}</h2>
 <ul class="people">
@@ -159,6 +159,6 @@ export function errorPage(language, { error, error_description: description }) {
     words.error,
     `<h1>${words.error}</h1>
 <p class="lead">${words.retry}</p>
-<p class="failed"><code>${escape(error)}</code> ${escape(description ?? '')}</p>`,
+<p class="failed"><code>${escaped(error)}</code> ${escaped(description ?? '')}</p>`,
   );
 }

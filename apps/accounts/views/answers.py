@@ -34,6 +34,13 @@ def safe_next(request: HttpRequest, url: str | None) -> str:
     return path if path.startswith("/") and not path.startswith("//") else ""
 
 
+def provider_name() -> str:
+    """What people know their provider as: the operator's word for it, else its host."""
+    if settings.PORTAL_OIDC_NAME:
+        return str(settings.PORTAL_OIDC_NAME)
+    return _("the demo's provider") if settings.DEMO else urlsplit(settings.OIDC_ISSUER).hostname or ""
+
+
 def after_sign_in(request: HttpRequest, url: str | None) -> str:
     return safe_next(request, url) or resolve_url(settings.LOGIN_REDIRECT_URL)
 

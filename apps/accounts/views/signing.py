@@ -38,7 +38,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     if request.user.is_authenticated:
         return redirect(there or settings.LOGIN_REDIRECT_URL)
     start = f"{reverse('accounts:oidc-start')}?{urlencode({'next': there})}"
-    context = {"start": start, "provider": settings.PORTAL_OIDC_NAME, "trouble": services.provider_trouble()}
+    context = {"start": start, "provider": answers.provider_name(), "trouble": services.provider_trouble()}
     return render(request, "accounts/sign_in.html", context)
 
 
@@ -136,7 +136,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 @public
 @require_GET
 def signed_out(request: HttpRequest) -> HttpResponse:
-    return render(request, "accounts/signed_out.html", {"provider": settings.PORTAL_OIDC_NAME})
+    return render(request, "accounts/signed_out.html", {"provider": answers.provider_name()})
 
 
 @public
