@@ -6,17 +6,42 @@ ValidatingWebhookConfigurations.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from apps.localcluster.apiserver import escalation, meta
 from apps.localcluster.apiserver.errors import StatusError, forbidden, not_found
 from apps.localcluster.apiserver.kinds import Kind, Registry
+from apps.localcluster.apiserver.rbac import Rbac
 from apps.localcluster.apiserver.requests import Request
 from apps.localcluster.apiserver.store import Store
 
 Object = dict[str, Any]
 
 DEFAULT_TOLERATION_SECONDS = 300
+
+
+TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105
+TOKEN_SOURCES: Object = {
+    "sources": [
+        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {
+            "downwardAPI": {
+                "items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]
+            }
+        },
+    ],
+    "defaultMode": 420,
+}
+GATED: Object = {
+    "type": "PodScheduled",
+    "status": "False",
+    "lastProbeTime": None,
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
 
 
 @dataclass
@@ -38,16 +63,10 @@ class Hooks(Protocol):
     async def validate(self, operation: Operation) -> None: ...
 
 
-class Rights(Protocol):
-    """Who may do what."""
-
-    def check(self, request: Request, verb: str) -> None: ...
-
-
 class Admission:
     """Runs every admission step of a write."""
 
-    def __init__(self, store: Store, registry: Registry, hooks: Hooks, rights: Rights) -> None:
+    def __init__(self, store: Store, registry: Registry, hooks: Hooks, rights: Rbac) -> None:
         self.store, self.registry, self.hooks, self.rights = store, registry, hooks, rights
 
     async def may_create(self, request: Request) -> None:
@@ -59,9 +78,13 @@ class Admission:
             self._namespace_open(operation)
             if operation.request.kind.resource == "pods" and not operation.request.target.subresource:
                 self._pod(operation)
+            if operation.request.kind.resource == "persistentvolumeclaims":
+                self._storage_class(operation.item)
         await self.hooks.mutate(operation)
 
     async def validate(self, operation: Operation) -> None:
+        if operation.item:
+            escalation.check(self.rights, operation.request, operation.item, operation.old)
         await self.hooks.validate(operation)
 
     def _namespace_open(self, operation: Operation) -> None:
@@ -77,6 +100,16 @@ class Admission:
         if record.deleting:
             raise terminating(request.kind, operation.item["metadata"].get("name", ""), request.namespace)
 
+    def _storage_class(self, claim: Object) -> None:
+        """A claim that names no class gets the default one, if there is one."""
+        if claim["spec"].get("storageClassName") is not None:
+            return
+        classes = [record.load()["metadata"] for record in self.store.select("storageclasses.storage.k8s.io")]
+        default = "storageclass.kubernetes.io/is-default-class"
+        chosen = [each["name"] for each in classes if each.get("annotations", {}).get(default) == "true"]
+        if chosen:
+            claim["spec"]["storageClassName"] = min(chosen)
+
     def _pod(self, operation: Operation) -> None:
         """Service account, priority and tolerations of a new pod."""
         pod, request = operation.item, operation.request
@@ -90,6 +123,9 @@ class Admission:
                 f'error looking up service account {request.namespace}/{account}: serviceaccount "{account}" not found',
             )
         spec["serviceAccountName"] = spec["serviceAccount"] = account
+        self._token_volume(operation, account)
+        if spec.get("schedulingGates"):
+            pod["status"]["conditions"] = [dict(GATED, lastTransitionTime=meta.now())]
         self._priority(operation)
         tolerations = spec.setdefault("tolerations", [])
         for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
@@ -105,6 +141,22 @@ class Admission:
                         "tolerationSeconds": DEFAULT_TOLERATION_SECONDS,
                     }
                 )
+
+    def _token_volume(self, operation: Operation, account: str) -> None:
+        """Every container finds the account's token under the usual path, unless somebody does not want that."""
+        spec, namespace = operation.item["spec"], operation.request.namespace
+        record = self.store.get("serviceaccounts", (namespace, account))
+        of_account = record.load().get("automountServiceAccountToken") if record else None
+        wanted = spec.get("automountServiceAccountToken", of_account)
+        containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+        bare = [each for each in containers if not _mounts(each, TOKEN_PATH)]
+        if wanted is False or not bare:
+            return
+        name = "kube-api-access-" + meta.suffix()
+        spec["volumes"] = [*(spec.get("volumes") or ()), {"name": name, "projected": deepcopy(TOKEN_SOURCES)}]
+        for container in bare:
+            mount = {"name": name, "readOnly": True, "mountPath": TOKEN_PATH}
+            container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
 
     def _priority(self, operation: Operation) -> None:
         spec = operation.item["spec"]
@@ -126,6 +178,10 @@ class Admission:
                 spec["priorityClassName"] = chosen["metadata"]["name"]
         spec["priority"] = chosen.get("value", 0)
         spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy", "PreemptLowerPriority"))
+
+
+def _mounts(container: Object, path: str) -> bool:
+    return any(mount.get("mountPath") == path for mount in container.get("volumeMounts") or ())
 
 
 def terminating(kind: Kind, name: str, namespace: str) -> StatusError:

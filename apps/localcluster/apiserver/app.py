@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from typing import Any
 
 from apps.localcluster.apiserver import discovery, reading, reviews, watching
@@ -80,6 +81,7 @@ class ApiServer:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self._loop = asyncio.create_task(self.controllers.run())
+                self._loop.add_done_callback(_loop_ended)
                 await send({"type": "lifespan.startup.complete"})
             else:
                 if self._loop:
@@ -102,6 +104,8 @@ class ApiServer:
         method, path = scope["method"], scope["path"]
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         body = await _read(receive)
+        if any(name.startswith("impersonate-") for name in headers):
+            raise not_implemented("impersonation")
         user = self.tokens.authenticate(headers.get("authorization", ""))
         target = parse_path(path)
         if not target.is_resource:
@@ -195,6 +199,13 @@ class ApiServer:
         if request.method == "PUT":
             return await self.writer.update(request)
         return await self.writer.patch(request)
+
+
+def _loop_ended(loop: asyncio.Task[None]) -> None:
+    """Without its controllers the cluster would stand still unnoticed: end the server instead."""
+    if not loop.cancelled() and (error := loop.exception()):
+        log.critical("the controllers broke", exc_info=error)
+        signal.raise_signal(signal.SIGTERM)
 
 
 NOT_FOUND = "404 page not found\n"

@@ -90,7 +90,7 @@ def _yaml(raw: bytes) -> Any:
         pass
     try:
         # YAML documents are few and small here; the loader gives no Python objects.
-        return next(iter(yaml.load_all(raw, Loader=_TextDates)), None)
+        return _text_keys(next(iter(yaml.load_all(raw, Loader=_TextDates)), None))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise bad_request(f"yaml: {error}") from error
 
@@ -107,14 +107,18 @@ _TextDates.yaml_implicit_resolvers = {
 
 def _mapping(value: Any, kind: Kind, raw: bytes) -> Object:
     if isinstance(value, dict):
-        return {_key(name): child for name, child in value.items()}
+        return value
     raise _unreadable(kind, raw, "json parse error: json: cannot unmarshal array into Go value of type struct")
 
 
-def _key(name: Any) -> str:
-    if isinstance(name, bool):
-        return "true" if name else "false"
-    return str(name)
+def _text_keys(value: Any) -> Any:
+    """Keys as JSON has them: a bare `n` is a boolean in YAML 1.1 and becomes "false"."""
+    if isinstance(value, dict):
+        return {
+            str(name).lower() if isinstance(name, bool) else str(name): _text_keys(child)
+            for name, child in value.items()
+        }
+    return [_text_keys(each) for each in value] if isinstance(value, list) else value
 
 
 def _unreadable(kind: Kind, raw: bytes, why: str) -> StatusError:

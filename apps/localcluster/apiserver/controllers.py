@@ -13,6 +13,7 @@ from apps.localcluster.apiserver import meta
 from apps.localcluster.apiserver.deleting import Deleter, Options
 from apps.localcluster.apiserver.garbage import GarbageCollector
 from apps.localcluster.apiserver.kinds import Kind, Registry
+from apps.localcluster.apiserver.plain import CLEANUP
 from apps.localcluster.apiserver.store import Event, Moved, Record, Store
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class Controllers:
         self.store, self.registry, self.deleter = store, registry, deleter
         self.garbage = GarbageCollector(store, registry, deleter)
         self._going: set[str] = set()
+        self._leaving: set[str] = set()
 
     async def run(self) -> None:
         """Never returns."""
@@ -48,11 +50,13 @@ class Controllers:
                 self._take(event)
             for name in sorted(self._going):
                 self._empty(name)
+            for name in sorted(self._leaving):
+                self._look_again(name)
             if bell.is_set():
                 await asyncio.sleep(0)
                 continue
             try:
-                async with asyncio.timeout(AGAIN_SECONDS if self._going else None):
+                async with asyncio.timeout(AGAIN_SECONDS if self._going or self._leaving else None):
                     await bell.wait()
             except TimeoutError:
                 pass
@@ -153,20 +157,37 @@ class Controllers:
 
     # -- custom kinds
 
+    def _look_again(self, name: str) -> None:
+        record = self.store.get(DEFINITIONS, ("", name))
+        if record is None:
+            self._leaving.discard(name)
+        else:
+            self._definition(record)
+
     def _definition(self, record: Record) -> None:
         definition = record.load()
         if not record.deleting:
             self.registry.install(definition)
             return
-        for kind in [kind for kind in self.registry.stored() if kind.custom and _defines(definition, kind)]:
-            for each in self.store.select(kind.resource):
-                if not each.deleting:
-                    self.deleter.remove(kind, each, Options(policy="Background"))
-
-
-def _defines(definition: Object, kind: Kind) -> bool:
-    spec = definition["spec"]
-    return bool(spec["group"] == kind.group and spec["names"]["plural"] == kind.plural)
+        resource = f"{definition['spec']['names']['plural']}.{definition['spec']['group']}"
+        kind = self.registry.by_resource(resource)
+        for each in self.store.select(resource) if kind else ():
+            if kind and not each.deleting:
+                self.deleter.remove(kind, each, Options(policy="Background"))
+        if self.store.select(resource):
+            self._leaving.add(record.key[1])
+            return
+        self._leaving.discard(record.key[1])
+        metadata = definition["metadata"]
+        metadata["finalizers"] = [each for each in metadata.get("finalizers") or () if each != CLEANUP]
+        if metadata["finalizers"]:
+            if len(metadata["finalizers"]) != len(record.load()["metadata"]["finalizers"]):
+                self.store.put(DEFINITIONS, record.key, definition, record.version)
+            return
+        self.registry.uninstall(definition)
+        self.store.remove(DEFINITIONS, record.key, record.version)
+        # Its watches end once they have told the last deletions.
+        self.store.ring(resource)
 
 
 def remaining(left: list[tuple[Kind, Record]]) -> list[Object]:

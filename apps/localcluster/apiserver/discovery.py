@@ -15,12 +15,12 @@ VERSION: Object = {
     "minor": "36",
     "emulationMajor": "1",
     "emulationMinor": "36",
-    "gitVersion": "v1.36.1+localcluster",
+    "gitVersion": "v1.36.1",
     "gitCommit": "",
     "gitTreeState": "",
     "buildDate": "1970-01-01T00:00:00Z",
     "goVersion": "",
-    "compiler": "",
+    "compiler": "localcluster",
     "platform": "linux/amd64",
 }
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

@@ -117,9 +117,11 @@ def invalid(kind: Kind | tuple[str, str], name: str, causes: list[Cause]) -> Sta
     details: Object = {"name": name} if name else {}
     if group:
         details["group"] = group
-    details["kind"] = title
+    if title:
+        details["kind"] = title
     details["causes"] = [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes]
-    return StatusError(422, "Invalid", f'{qualified} "{name}" is invalid: {told}', details)
+    quoted = json.dumps(name, ensure_ascii=False)
+    return StatusError(422, "Invalid", f"{qualified} {quoted} is invalid: {told}", details)
 
 
 def bad_request(message: str) -> StatusError:

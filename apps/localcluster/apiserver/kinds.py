@@ -113,6 +113,7 @@ CORE_KINDS = (
         ("pvc",),
         subresources=_status("PersistentVolumeClaim"),
     ),
+    Kind("", "v1", "PersistentVolume", "persistentvolumes", False, ("pv",), subresources=_status("PersistentVolume")),
     Kind(
         "",
         "v1",
@@ -155,6 +156,7 @@ GROUP_KINDS = (
     Kind(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False),
     Kind("coordination.k8s.io", "v1", "Lease", "leases"),
     Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, ("pc",)),
+    Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, ("sc",)),
     Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", True, ("netpol",), generation=True),
     Kind(
         ADMISSION,

@@ -198,21 +198,26 @@ def _merge(schema: Schema, live: Any, applied: Any, path: Path = ()) -> Any:
         return deepcopy(applied)
     old = {item_element(shape, item): item for item in live}
     new = {item_element(shape, item): item for item in applied}
-    order = list(old)
-    if [key for key in old if key in new] != [key for key in new if key in old]:
-        order = [*new, *(key for key in old if key not in new)]
-    place = 0
-    for key in new:
-        if key in order:
-            place = order.index(key) + 1
-        else:
-            order.insert(place, key)
-            place += 1
+    order = _interleaved(list(old), list(new))
     both = old.keys() & new.keys()
     return [
         _merge(schema, old[key], new[key], (*path, key)) if key in both else deepcopy(new.get(key, old.get(key)))
         for key in order
     ]
+
+
+def _interleaved(old: list[str], new: list[str]) -> list[str]:
+    """Keys of both lists in the new one's order; what only the old one has keeps its place before what follows it."""
+    order: list[str] = []
+    left = list(old)
+    for key in new:
+        if key in left:
+            before, left = left[: left.index(key)], left[left.index(key) + 1 :]
+            order += [each for each in before if each not in new]
+        elif not any(each in new for each in left):
+            order, left = order + left, []
+        order.append(key)
+    return order + left
 
 
 def _remove(schema: Schema, item: Any, path: Path, at: int = 0) -> None:

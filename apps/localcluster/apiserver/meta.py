@@ -43,6 +43,11 @@ def now(seconds: int = 0) -> str:
     return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def suffix() -> str:
+    """Five letters that tell generated names apart."""
+    return "".join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))
+
+
 def name_faults(kind: Kind, name: str) -> list[Cause]:
     """What is wrong with a name for this kind."""
     field = "metadata.name"
@@ -56,8 +61,10 @@ def name_faults(kind: Kind, name: str) -> list[Cause]:
         limit, pattern, rule = 253, SUBDOMAIN, SUBDOMAIN_RULE
     faults = []
     if len(name) > limit:
-        faults.append(invalid_value(field, name, f"must be no more than {limit} bytes"))
-    if not pattern.fullmatch(name) or name.endswith("\n"):
+        faults.append(invalid_value(field, name, f"must be no more than {limit} characters"))
+    if kind.kind in LABEL_KINDS and "." in name:
+        faults.append(invalid_value(field, name, "must not contain dots"))
+    elif not pattern.fullmatch(name) or name.endswith("\n"):
         faults.append(invalid_value(field, name, rule))
     return faults
 
@@ -103,8 +110,7 @@ def prepare_create(kind: Kind, item: Object) -> None:
         raise _not_on_create()
     metadata.pop("resourceVersion", None)
     if not metadata.get("name") and metadata.get("generateName"):
-        suffix = "".join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))
-        metadata["name"] = metadata["generateName"][:58] + suffix
+        metadata["name"] = metadata["generateName"][:58] + suffix()
     metadata["uid"] = str(uuid.uuid4())
     metadata["creationTimestamp"] = now()
     if kind.generation:

@@ -6,11 +6,16 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
+from apps.localcluster.apiserver import validation
 from apps.localcluster.apiserver.errors import Cause
 from apps.localcluster.apiserver.meta import now
 from apps.localcluster.apiserver.pods import decode_pod, set_pod_defaults
 
 Object = dict[str, Any]
+
+
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""Holds a definition until its objects have gone."""
 
 
 def decode_secret(secret: Object) -> str:
@@ -105,6 +110,10 @@ def _mutating(configuration: Object) -> None:
         hook.setdefault("reinvocationPolicy", "Never")
 
 
+def _role(role: Object) -> None:
+    role["rules"] = role.get("rules") or None
+
+
 def _priority(priority: Object) -> None:
     priority.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
@@ -117,6 +126,9 @@ def _definition(definition: Object) -> None:
         names.setdefault("singular", names["kind"].lower())
         names.setdefault("listKind", names["kind"] + "List")
     stored = [version["name"] for version in spec.get("versions") or () if version.get("storage")]
+    metadata = definition["metadata"]
+    if "deletionTimestamp" not in metadata and CLEANUP not in (metadata.get("finalizers") or ()):
+        metadata["finalizers"] = [*(metadata.get("finalizers") or ()), CLEANUP]
     status = definition.setdefault("status", {})
     status["acceptedNames"] = dict(names)
     status["storedVersions"] = status.get("storedVersions") or stored
@@ -144,6 +156,8 @@ DEFAULTS: dict[str, Callable[[Object], None]] = {
     "Service": _service,
     "PersistentVolumeClaim": _claim,
     "Node": _node,
+    "Role": _role,
+    "ClusterRole": _role,
     "RoleBinding": _binding,
     "ClusterRoleBinding": _binding,
     "ValidatingWebhookConfiguration": _webhooks,
@@ -151,5 +165,19 @@ DEFAULTS: dict[str, Callable[[Object], None]] = {
     "PriorityClass": _priority,
     "CustomResourceDefinition": _definition,
 }
-VALIDATORS: dict[str, Callable[[Object], list[Cause]]] = {}
-UPDATE_VALIDATORS: dict[str, Callable[[Object, Object], list[Cause]]] = {}
+VALIDATORS: dict[str, Callable[[Object], list[Cause]]] = {
+    "Pod": validation.pod,
+    "ConfigMap": validation.data,
+    "Secret": validation.data,
+    "Role": validation.role,
+    "ClusterRole": validation.cluster_role,
+}
+UPDATE_VALIDATORS: dict[str, Callable[[Object, Object], list[Cause]]] = {
+    "Pod": validation.pod_update,
+    "ConfigMap": validation.data_update,
+    "Secret": validation.data_update,
+    "PersistentVolumeClaim": validation.claim_update,
+    "RoleBinding": validation.binding_update,
+    "ClusterRoleBinding": validation.binding_update,
+}
+WARNINGS: dict[str, Callable[[Object], list[str]]] = {"Pod": validation.pod_warnings}

@@ -12,7 +12,7 @@ FORM = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(|n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|E
 RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-LARGEST = Decimal(2**63 - 1)
+LARGEST_EXPONENT = 4000
 
 
 class BadQuantity(ValueError):
@@ -33,15 +33,13 @@ def parse(text: Any) -> tuple[Decimal, str]:
     if suffix in DECIMAL:
         return _bounded(number * Decimal(10) ** DECIMAL[suffix]), "decimal"
     exponent = int(suffix[1:])
-    if abs(exponent) > 30:
-        # Far outside of any range: the bounds below decide, and Decimal is spared the digits.
-        exponent = 30 if exponent > 0 else -30
+    if abs(exponent) > LARGEST_EXPONENT:
+        raise BadQuantity(RULE)
     return _bounded(number * Decimal(10) ** exponent), "exponent"
 
 
 def _bounded(value: Decimal) -> Decimal:
-    """Within what a quantity can hold: at most 2^63-1, in steps of one nano."""
-    value = max(min(value, LARGEST), -LARGEST)
+    """In steps of one nano, rounded away from zero."""
     return value.quantize(Decimal("1e-9"), rounding=ROUND_UP) if value != value.to_integral_value() else value
 
 
@@ -67,10 +65,12 @@ def _binary(number: int) -> str:
 
 
 def _decimal(number: Decimal, *, exponent: bool) -> str:
-    power = -9
-    scaled = int(number.scaleb(9))
-    while scaled % 1000 == 0 and power < 18:
-        scaled, power = scaled // 1000, power + 3
+    _, digits, power = number.normalize().as_tuple()
+    assert isinstance(power, int)
+    scaled = int("".join(map(str, digits))) * (-1 if number < 0 else 1)
+    scaled, power = scaled * 10 ** (power % 3), power - power % 3
+    if not exponent and power > 18:
+        scaled, power = scaled * 10 ** (power - 18), 18
     if exponent:
         return f"{scaled}e{power}" if power else str(scaled)
     return f"{scaled}{next(name for name, size in DECIMAL.items() if size == power)}"

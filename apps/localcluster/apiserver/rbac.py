@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.localcluster.apiserver.errors import StatusError, details_of
+from apps.localcluster.apiserver.kinds import Kind
 from apps.localcluster.apiserver.requests import MASTERS, Request, User
 from apps.localcluster.apiserver.store import Store
 
@@ -94,6 +95,16 @@ class Rbac:
                 continue
             for rule in self._roles.get(binding.role, ()):
                 yield rule, binding.told(user)
+
+    def role_rules(self, reference: Object, namespace: str) -> list[Object]:
+        """The rules of the role a binding names; none when it is not there."""
+        self._refresh()
+        kind = reference.get("kind", "")
+        return self._roles.get((kind, namespace if kind == "Role" else "", reference.get("name", "")), [])
+
+    def kind_of(self, plural: str) -> Kind:
+        """A stand-in for a kind of this group, to ask about rights on it."""
+        return Kind(GROUP, "v1", "", plural)
 
     def rules_of(self, user: User, namespace: str) -> Iterator[Object]:
         """Every rule that holds for a user in a namespace."""

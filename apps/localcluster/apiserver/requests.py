@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
-from apps.localcluster.apiserver.errors import Cause, StatusError, bad_request, invalid, not_supported
+from apps.localcluster.apiserver.errors import Cause, StatusError, bad_request, forbidden_value, invalid, not_supported
 from apps.localcluster.apiserver.kinds import Kind
 
 Object = dict[str, Any]
@@ -24,6 +24,7 @@ class User:
     extra: dict[str, list[str]] = field(default_factory=dict)
 
 
+APPLY = "application/apply-patch+yaml"
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 
@@ -121,7 +122,11 @@ def check_write_options(request: Request, options: str) -> None:
     causes: list[Cause] = []
     dry = request.query.get("dryRun")
     if dry not in (None, "", "All"):
-        causes.append(not_supported("dryRun", str(dry), ["All"]))
+        causes.append(
+            Cause("FieldValueNotSupported", f'Unsupported value: ["{dry}"]: supported values: "All"', "dryRun")
+        )
+    if options == "PatchOptions" and request.flag("force") and request.content_type != APPLY:
+        causes.append(forbidden_value("force", "may not be specified for non-apply patch"))
     validation = request.query.get("fieldValidation", "")
     if validation not in ("", "Ignore", "Warn", "Strict"):
         causes.append(not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))

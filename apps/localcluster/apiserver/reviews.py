@@ -56,9 +56,7 @@ def _access(rbac: Rbac, request: Request, spec: Object) -> Object:
     asked, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if (asked is None) == (path is None):
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        raise invalid(
-            ("authorization.k8s.io", "SelfSubjectAccessReview"), "", [_fault("spec.resourceAttributes", spec, text)]
-        )
+        raise invalid(("authorization.k8s.io", ""), "", [_fault("spec.resourceAttributes", spec, text)])
     if path is not None:
         allowed = rbac.allows_path(request.user, path.get("verb", ""), path.get("path", ""))
         return {"spec": spec, "status": {"allowed": allowed}}

@@ -13,17 +13,32 @@ from apps.localcluster.apiserver.kinds import Kind
 Object = dict[str, Any]
 
 
+TEXT_MAPS = ("data", "stringData", "labels", "annotations", "nodeSelector", "matchLabels")
+
+
 def decode(kind: Kind, item: Object) -> str:
     """Bring values into their one form (quantities, stringData); a text when a value has the wrong type."""
     if kind.custom:
         return ""
+    drop_nulls(item)
     check = plain.DECODERS.get(kind.kind)
     return check(item) if check else ""
 
 
-def normalise(kind: Kind, item: Object) -> None:
-    """Values of an applied configuration in the form they are stored in, so that equal ones compare equal."""
-    decode(kind, item)
+def drop_nulls(value: Any, name: str = "") -> None:
+    """A null field of a built-in kind is a field that was not sent; in a map of texts it is the empty text."""
+    if isinstance(value, list):
+        for each in value:
+            drop_nulls(each)
+    elif isinstance(value, dict):
+        for key, child in list(value.items()):
+            if child is not None:
+                if key not in ("status", "managedFields"):
+                    drop_nulls(child, key)
+            elif name in TEXT_MAPS:
+                value[key] = ""
+            else:
+                del value[key]
 
 
 def set_defaults(kind: Kind, item: Object) -> None:
@@ -45,6 +60,12 @@ def validate_new(kind: Kind, item: Object) -> list[Cause]:
         return custom.validate(kind, item)
     check = plain.VALIDATORS.get(kind.kind)
     return check(item) if check else []
+
+
+def warnings(kind: Kind, item: Object) -> list[str]:
+    """Warnings about a new object that is accepted."""
+    warner = None if kind.custom else plain.WARNINGS.get(kind.kind)
+    return warner(item) if warner else []
 
 
 def validate_update(kind: Kind, old: Object, new: Object) -> list[Cause]:

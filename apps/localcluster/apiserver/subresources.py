@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import Any
 
 from apps.localcluster.apiserver import bodies, meta
@@ -46,10 +47,11 @@ class Subresources:
             raise not_found(kind, request.name)
         pod = record.load()
         await self.admission.validate(Operation(request, "CREATE", body, None))
+        binding = replace(kind, plural="pods/binding")
         if record.deleting:
-            raise conflict(kind, request.name, f"pod {request.name} is being deleted, cannot be assigned to a host")
+            raise conflict(binding, request.name, f"pod {request.name} is being deleted, cannot be assigned to a host")
         if already := pod["spec"].get("nodeName"):
-            raise conflict(kind, request.name, f'pod {request.name} is already assigned to node "{already}"')
+            raise conflict(binding, request.name, f'pod {request.name} is already assigned to node "{already}"')
         metadata = body.get("metadata") or {}
         if metadata.get("uid") and metadata["uid"] != record.uid:
             raise conflict(

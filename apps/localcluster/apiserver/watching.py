@@ -55,7 +55,7 @@ class Watch:
             if self.initial:
                 for piece in self._initial():
                     yield piece
-            while self.alive():
+            while True:
                 bell.clear()
                 if self.sent < self.store.oldest:
                     yield self._error(gone(f"too old resource version: {self.sent} ({self.store.oldest})"))
@@ -63,7 +63,7 @@ class Watch:
                 for piece in self._news():
                     yield piece
                 now = loop.time()
-                if now >= end:
+                if now >= end or not self.alive():
                     return
                 if self.bookmarks and now >= next_bookmark:
                     next_bookmark = min(now + BOOKMARK_SECONDS, end - LAST_BOOKMARK if now < end - 2 else end + 1)

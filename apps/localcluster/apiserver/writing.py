@@ -31,14 +31,18 @@ from apps.localcluster.apiserver.errors import (
 from apps.localcluster.apiserver.fields import Schema
 from apps.localcluster.apiserver.kinds import Registry
 from apps.localcluster.apiserver.managers import Manager, Owners
-from apps.localcluster.apiserver.requests import Request, check_write_options
+from apps.localcluster.apiserver.requests import APPLY, Request, check_write_options
 from apps.localcluster.apiserver.store import Moved, Record, Store, decode
 
 Object = dict[str, Any]
 
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
-STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
+STRATEGIC = "application/strategic-merge-patch+json"
 PATCH_TRIES = 5
+CUSTOM_PATCHES = (
+    "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, "
+    "application/merge-patch+json, application/apply-patch+yaml"
+)
 
 
 @dataclass
@@ -97,6 +101,7 @@ class Writer:
         if causes:
             raise invalid(kind, item["metadata"].get("name", ""), causes)
         await self.admission.validate(operation)
+        warnings.extend(rules.warnings(kind, item))
         meta.tidy(item)
         key = (request.namespace, item["metadata"]["name"])
         if self.store.get(kind.resource, key) is not None:
@@ -148,7 +153,7 @@ class Writer:
             raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
         if not name:
             raise bad_request(
-                f'the name of the object ("{name or ""}") based on URL was undeterminable: name must be provided'
+                f"the name of the object ({request.name} based on URL) was undeterminable: name must be provided"
             )
 
     def _check_version(self, request: Request, record: Record, version: Any) -> None:
@@ -226,7 +231,9 @@ class Writer:
         type_ = request.content_type
         if type_ == APPLY:
             return await self._retry(request, self._apply)
-        if type_ not in (MERGE, JSON_PATCH, STRATEGIC) or (type_ == STRATEGIC and request.kind.custom):
+        if type_ == STRATEGIC and request.kind.custom:
+            raise StatusError(415, "UnsupportedMediaType", CUSTOM_PATCHES)
+        if type_ not in (MERGE, JSON_PATCH, STRATEGIC):
             message = "415: Unsupported Media Type"
             raise StatusError(415, "UnsupportedMediaType", message, {})
         check_write_options(request, "PatchOptions")
@@ -265,6 +272,9 @@ class Writer:
             raise invalid(("meta.k8s.io", "PatchOptions"), "", causes)
         check_write_options(request, "PatchOptions")
         applied = bodies.parse(request).item
+        if not (applied.get("kind") and applied.get("apiVersion")):
+            named = f"{applied.get('apiVersion') or '/'}, Kind={applied.get('kind') or ''}"
+            raise bad_request(f"invalid object type: {named}")
         bodies.check_type(request, applied)
         applied["metadata"] = dict(applied.get("metadata") or {})
         if applied["metadata"].get("managedFields"):
@@ -279,7 +289,7 @@ class Writer:
         self._check_version(request, record, claimed["metadata"].get("resourceVersion"))
         self._check_uid(request, record, claimed["metadata"].get("uid"))
         old = record.load()
-        rules.normalise(kind, claimed)
+        _normalise(request, claimed)
         new, owners = managers.apply(Schema(kind), old, claimed, manager, force=request.flag("force"))
         return await self._update(request, Change(record, old, new, owners))
 
@@ -294,11 +304,23 @@ class Writer:
                 f"uid mismatch: the provided object specified uid {uid}, and no existing object was found",
             )
         await self.admission.may_create(request)
-        rules.normalise(kind, applied)
         _, owners = managers.apply(Schema(kind), {}, applied, manager, force=True)
+        _normalise(request, applied)
         managers.stamp(owners, {}, meta.now(), changed=True)
         applied["metadata"].pop("resourceVersion", None)
         return await self._create(request, deepcopy(applied), manager, owners, [])
+
+
+def _normalise(request: Request, applied: Object) -> None:
+    """Bring an applied configuration into stored form. Raises StatusError 500, as a real server does."""
+    kind = request.kind
+    if fault := rules.decode(kind, applied):
+        raise StatusError(
+            500,
+            "",
+            f"failed to create typed patch object ({request.namespace}/{request.name}; {kind.api_version}, "
+            f"Kind={kind.kind}): {fault}",
+        )
 
 
 def _without_owners(item: Object) -> Object:
