@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 
 from apps.localcluster.client import KubeClient, Kubeconfig, Reflector
-from apps.localcluster.nodeagent import fleet, images, machine, records
+from apps.localcluster.nodeagent import fleet, images, machine, records, storage
 from apps.localcluster.nodeagent.events import Recorder
 from apps.localcluster.nodeagent.heartbeat import Heartbeat
 from apps.localcluster.nodeagent.host import Host, Settings
@@ -84,6 +84,7 @@ class Agent:
             group.create_task(self._log_server().serve([listener]))
             group.create_task(Heartbeat(self.client, self.nodes, port).run())
             group.create_task(self.host.events.run())
+            group.create_task(storage.ensure_class(self.client))
             group.create_task(self.services.run())
             group.create_task(self.pods.run())
             await self.pods.synced.wait()

@@ -186,7 +186,7 @@ def enter(view: View) -> None:
     mount("none", "/", "", MS_REC | MS_PRIVATE)
     socket.sethostname(view.hostname)
     bind(view.root, view.root)
-    for folder, mode in (("tmp", 0o1777), ("root", 0o700), ("var", 0o755), ("run", 0o755), ("home", 0o755)):
+    for folder, mode in (("tmp", 0o1777), ("root", 0o711), ("var", 0o755), ("run", 0o755), ("home", 0o755)):
         Path(view.root, folder).mkdir()
         Path(view.root, folder).chmod(mode)
     _devices(f"{view.root}/dev")

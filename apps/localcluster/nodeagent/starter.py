@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.localcluster.client import ApiError
-from apps.localcluster.nodeagent import environment, images, launch, restarts, volumes
+from apps.localcluster.nodeagent import environment, images, launch, restarts, storage, volumes
 from apps.localcluster.nodeagent.environment import ConfigError, Facts, Ref
 from apps.localcluster.nodeagent.fleet import HOST_IP
 from apps.localcluster.nodeagent.host import Host
@@ -130,11 +130,12 @@ class Starter:
 
     async def _exists(self, namespace: str, claim: str) -> bool:
         try:
-            await self.host.client.get(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}")
+            found = await self.host.client.get(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}")
         except ApiError as error:
             if error.status == 404:
                 return False
             raise
+        await storage.bind(self.host.client, found, str(self.host.settings.directory / "volumes" / namespace / claim))
         return True
 
     async def _tokens(self, pod: Object, parts: list[Object]) -> dict[str, bytes]:
