@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.utils import timezone
 
@@ -156,6 +157,16 @@ def test_idle_session_ends_and_polling_does_not_count(inside: Visitor, settings:
     assert ProviderSession.objects.get().used_at > long_ago
     ProviderSession.objects.update(used_at=long_ago - timedelta(seconds=20))
     assert not inside.signed_in
+
+
+def test_sessions_left_idle_are_cleared_away_at_the_next_sign_in(inside: Visitor, settings: Any) -> None:
+    forgotten = ProviderSession.objects.get()
+    ProviderSession.objects.update(used_at=timezone.now() - timedelta(seconds=settings.PORTAL_IDLE_SECONDS + 1))
+    other = Visitor()
+    other.provider = inside.provider
+    other.sign_in()
+    assert ProviderSession.objects.get().pk != forgotten.pk
+    assert not Session.objects.filter(pk=forgotten.session_key).exists()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -261,6 +261,15 @@ def test_next_never_leads_away(visitor: Visitor, there: str) -> None:
     assert "evil" not in visitor.get("/sign-in/", {"next": there}).get("Location", "")
 
 
+def test_another_name_of_this_machine_is_led_to_the_one_the_provider_knows(visitor: Visitor, settings: Any) -> None:
+    settings.BASE_URL = "http://127.0.0.1:8000"
+    response = visitor.get("/oidc/authenticate/?next=/settings/", headers={"Host": "localhost:8000"})
+    assert response["Location"] == "http://127.0.0.1:8000/oidc/authenticate/?next=/settings/"
+    settings.BASE_URL = "https://portal.example.com"
+    response = visitor.get("/oidc/authenticate/", headers={"Host": "localhost:8000"})
+    assert "/auth?" in response["Location"], "a proxy may call the portal by whatever name it likes"
+
+
 def test_inactive_person_is_refused_and_recorded(visitor: Visitor) -> None:
     visitor.sign_in()
     User.objects.update(is_active=False)

@@ -59,6 +59,7 @@ def open_session(user: User, session_key: str, granted: Granted, *, agent: str, 
     sid = granted.claims.get("sid")
     with transaction.atomic():
         ProviderSession.objects.filter(session_key__in=[session_key, replaces or ""]).delete()
+        _forget(list(ProviderSession.objects.filter(user=user, used_at__lt=_idle_since(now))))
         ProviderSession.objects.create(
             session_key=session_key,
             user=user,
@@ -91,7 +92,7 @@ def confirm(session_key: str, *, used: bool) -> Standing:
     if row is None:
         return Standing.ENDED
     now = timezone.now()
-    if not row.user.is_active or now - row.used_at > timedelta(seconds=settings.PORTAL_IDLE_SECONDS):
+    if not row.user.is_active or row.used_at < _idle_since(now):
         _end([row], "disabled" if not row.user.is_active else "idle")
         return Standing.ENDED
     if used and now - row.used_at > timedelta(minutes=1):
@@ -102,6 +103,11 @@ def confirm(session_key: str, *, used: bool) -> Standing:
     if free.update(lease_until=now + LEASE):
         return _ask_provider(row)
     return _within_grace(row.failing_since, now)
+
+
+def _idle_since(now: datetime) -> datetime:
+    """A session not used since then is over, wherever its cookie lies."""
+    return now - timedelta(seconds=settings.PORTAL_IDLE_SECONDS)
 
 
 def _ask_provider(row: ProviderSession) -> Standing:
@@ -198,7 +204,8 @@ def end_session(session_key: str) -> None:
 
 def sessions_of(actor: Actor) -> list[ProviderSession]:
     """An actor's open browser sessions, the one used last first."""
-    return list(ProviderSession.objects.filter(user_id=actor.user_pk).order_by("-used_at").defer("id_token"))
+    rows = ProviderSession.objects.filter(user_id=actor.user_pk, used_at__gte=_idle_since(timezone.now()))
+    return list(rows.order_by("-used_at").defer("id_token", "refresh_token"))
 
 
 @use_case(SESSION_ENDED)

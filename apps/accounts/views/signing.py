@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from django.conf import settings
 from django.contrib import auth
@@ -24,6 +24,7 @@ from apps.accounts.scoping import public
 from apps.accounts.views import answers
 from apps.adapters import identity
 from apps.adapters.errors import Refused, Unavailable
+from apps.adapters.identity.calls import is_loopback
 
 LONGEST_SIGN_IN = 3600
 """Seconds from the button to the callback."""
@@ -47,6 +48,8 @@ class AuthenticateView(OIDCAuthenticationRequestView):  # type: ignore[misc]
     """Sends the browser to the provider. Where to go afterwards is kept with this attempt, not one for all tabs."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
+        if _is_alias(request):
+            return HttpResponseRedirect(settings.BASE_URL + request.get_full_path())
         response: HttpResponse = super().get(request)
         there = request.session.pop("oidc_login_next", None)
         newest = next(reversed(request.session["oidc_states"].values()))
@@ -57,6 +60,12 @@ class AuthenticateView(OIDCAuthenticationRequestView):  # type: ignore[misc]
     def get_extra_params(self, request: HttpRequest) -> dict[str, str]:
         chinese = (translation.get_language() or "").startswith("zh")
         return {"ui_locales": "zh-CN zh" if chinese else "en"}
+
+
+def _is_alias(request: HttpRequest) -> bool:
+    """Whether this machine was called by another of its names: the provider comes back to one only."""
+    here, base = urlsplit(f"//{request.get_host()}"), urlsplit(settings.BASE_URL)
+    return here.netloc != base.netloc and is_loopback(here.hostname or "") and is_loopback(base.hostname or "")
 
 
 @public
