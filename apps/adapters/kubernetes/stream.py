@@ -149,10 +149,10 @@ class StreamReader:
 
     @asynccontextmanager
     async def _stream(
-        self, path: str, query: list[tuple[str, str]], silence: float = SILENCE_SECONDS
+        self, path: str, query: list[tuple[str, str]], silence: float | None = None
     ) -> AsyncIterator[httpx.Response]:
         try:
-            response = await self._opened(path, query, silence)
+            response = await self._opened(path, query, silence or SILENCE_SECONDS)
             try:
                 yield response
             finally:

@@ -1,0 +1,304 @@
+"""The one socket of a page, with real sessions, a real Redis and a real ASGI server where time matters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.test import Client
+
+from apps.accounts.domain import Role
+from apps.accounts.models import Membership, User
+from apps.streams import consumers, services
+from apps.streams.services import hub as hubs
+from apps.streams.urls import sockets
+from tests import factories
+from tests.streams.communicator import Socket
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SOURCE = services.Source(rank=0, attempt=1, pod="p-0")
+
+
+def lines(topic: str, *texts: str) -> None:
+    services.append(topic, services.LogFrame(SOURCE, [services.LogLine(1, "INFO", 0, None, text) for text in texts]))
+
+
+def signed_in(user: User) -> str:
+    client = Client()
+    client.force_login(user)
+    return client.cookies[settings.SESSION_COOKIE_NAME].value
+
+
+@asynccontextmanager
+async def page(session: str, origin: str | None = None) -> AsyncIterator[Socket]:
+    headers = [(b"cookie", f"{settings.SESSION_COOKIE_NAME}={session}".encode())]
+    headers += [(b"origin", (origin or settings.BASE_URL).encode())] if origin != "" else []
+    socket = Socket(sockets, headers)
+    try:
+        yield socket
+    finally:
+        await socket.disconnect()
+
+
+async def subscribe(socket: Socket, topic: str, cursor: str | None = None) -> None:
+    await socket.send_json_to({"op": "subscribe", "topic": topic, "cursor": cursor, "log": True})
+
+
+async def told(socket: Socket, count: int) -> tuple[list[str], str]:
+    """The next `count` lines, and the cursor after them."""
+    texts: list[str] = []
+    cursor = ""
+    while len(texts) < count:
+        message = await socket.receive_json_from(timeout=3)
+        assert message["t"] == "log", message
+        texts += [line[4] for frame in message["frames"] for line in frame["lines"]]
+        cursor = message["cursor"]
+    assert len(texts) == count
+    return texts, cursor
+
+
+async def closed(socket: Socket) -> int:
+    while True:
+        event = await socket.receive_output(timeout=3)
+        if event["type"] == "websocket.close":
+            return int(event["code"])
+
+
+@pytest.fixture
+def place(world: factories.World) -> dict[str, Any]:
+    """A job, its topic, and the sessions of a member and of a stranger."""
+    job = factories.job(world.scientist, world.place)
+    member, stranger = world.scientist, world.stranger()
+    topic = f"job.{job.pk}"
+    services.forget(topic)
+    return {"topic": topic, "member": signed_in(member), "stranger": signed_in(stranger), "user": member}
+
+
+@pytest.mark.parametrize(
+    "origin", ["", "http://evil.test", "http://testserver.evil.test", "https://testserver", "null"]
+)
+async def test_only_our_own_pages_connect(place: dict[str, Any], origin: str) -> None:
+    async with page(place["member"], origin) as socket:
+        connected, _ = await socket.connect()
+        assert not connected
+
+
+@pytest.mark.parametrize("session", ["", "0123456789abcdefghijklmnopqrstuv"])
+async def test_without_a_session_the_socket_asks_to_sign_in(place: dict[str, Any], session: str) -> None:
+    async with page(session) as socket:
+        await socket.connect()
+        assert await closed(socket) == 4401
+
+
+@pytest.mark.parametrize("topic", ["job.{}", "job.01JABSENT", "cluster.1x", "nothing.1"])
+async def test_a_stranger_may_not_follow(place: dict[str, Any], topic: str) -> None:
+    who = "stranger" if topic == "job.{}" else "member"
+    async with page(place[who]) as socket:
+        await socket.connect()
+        await subscribe(socket, place["topic"] if topic == "job.{}" else topic)
+        assert await closed(socket) == 4403
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"op":"shout","topic":"job.1"}', '{"op":"subscribe","topic":"../x"}', "x" * 5000]
+)
+async def test_what_is_not_understood_closes(place: dict[str, Any], text: str) -> None:
+    async with page(place["member"]) as socket:
+        await socket.connect()
+        await socket.send_input(
+            {"type": "websocket.receive", "text": text} if text else {"type": "websocket.receive", "bytes": b"x"}
+        )
+        assert await closed(socket) == 4400
+
+
+async def test_a_late_page_gets_the_last_thousand_lines_and_then_each_new_one(place: dict[str, Any]) -> None:
+    topic = place["topic"]
+    for start in range(0, 2_520, 70):
+        await asyncio.to_thread(lines, topic, *[f"n{n}" for n in range(start, start + 70)])
+    async with page(place["member"]) as socket:
+        await socket.connect()
+        await subscribe(socket, topic)
+        assert (await told(socket, 1000))[0] == [f"n{n}" for n in range(1_520, 2_520)]
+        await asyncio.to_thread(lines, topic, "new")
+        assert (await told(socket, 1))[0] == ["new"]
+
+
+async def test_a_page_that_was_away_goes_on_after_its_cursor(place: dict[str, Any]) -> None:
+    topic, seen, written = place["topic"], [], 0
+    cursor: str | None = None
+    for round_ in range(8):
+        await asyncio.to_thread(lines, topic, *[f"n{n}" for n in range(written, written + 30)])
+        written += 30
+        async with page(place["member"]) as socket:
+            await socket.connect()
+            await subscribe(socket, topic, cursor)
+            if round_ % 2:
+                await asyncio.to_thread(lines, topic, f"n{written}")
+                written += 1
+            texts, cursor = await told(socket, written - len(seen))
+            seen += texts
+    assert seen == [f"n{n}" for n in range(written)]
+
+
+async def test_what_was_trimmed_meanwhile_is_counted(place: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = place["topic"]
+    monkeypatch.setattr("apps.streams.services.buffer.LINES_KEPT", 100)
+    await asyncio.to_thread(lines, topic, *[f"n{n}" for n in range(10)])
+    async with page(place["member"]) as socket:
+        await socket.connect()
+        await subscribe(socket, topic)
+        _, cursor = await told(socket, 10)
+    for start in range(10, 510, 10):
+        await asyncio.to_thread(lines, topic, *[f"n{n}" for n in range(start, start + 10)])
+    async with page(place["member"]) as socket:
+        await socket.connect()
+        await subscribe(socket, topic, cursor)
+        gap = await socket.receive_json_from(timeout=3)
+        assert gap["t"] == "gap"
+        texts, _ = await told(socket, 500 - gap["n"])
+        assert texts == [f"n{n}" for n in range(10 + gap["n"], 510)]
+        assert 100 <= len(texts) < 120
+
+
+async def test_a_lost_buffer_is_a_gap_of_unknown_size(place: dict[str, Any]) -> None:
+    topic = place["topic"]
+    await asyncio.to_thread(lines, topic, "old")
+    async with page(place["member"]) as socket:
+        await socket.connect()
+        await subscribe(socket, topic)
+        await told(socket, 1)
+        await asyncio.to_thread(services.forget, topic)
+        await asyncio.to_thread(lines, topic, "new")
+        assert await socket.receive_json_from(timeout=3) == {"t": "gap", "topic": topic, "n": None}
+        assert (await told(socket, 1))[0] == ["new"]
+
+
+async def test_hints_reach_the_page_after_commit(place: dict[str, Any]) -> None:
+    async with page(place["member"]) as socket:
+        await socket.connect()
+        await socket.send_json_to({"op": "subscribe", "topic": place["topic"], "log": False})
+        await socket.send_json_to({"op": "subscribe", "topic": place["topic"], "log": False})
+        assert await socket.receive_nothing(0.3)
+        await sync_to_async(services.hint)(place["topic"])
+        assert await socket.receive_json_from(timeout=3) == {"t": "hint", "topic": place["topic"]}
+        assert await socket.receive_nothing(0.2)
+
+
+async def test_a_right_taken_away_closes_the_page_at_once(place: dict[str, Any]) -> None:
+    """Argo CD, CVE-2023-40025: a socket must not outlive the right it was opened with."""
+    async with page(place["member"]) as socket:
+        await socket.connect()
+        await subscribe(socket, place["topic"])
+        assert await socket.receive_nothing(0.3)
+        await Membership.objects.filter(user=place["user"]).adelete()
+        await sync_to_async(services.revoked)(str(place["user"].pk))
+        assert await closed(socket) == 4403
+
+
+async def test_a_session_that_ended_closes_the_page_in_time(
+    place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """channels#1324: nobody looks at the session again unless the consumer does."""
+    monkeypatch.setattr(consumers, "RECHECK_SECONDS", 0.2)
+    async with page(place["member"]) as socket:
+        await socket.connect()
+        await subscribe(socket, place["topic"])
+        assert await socket.receive_nothing(0.1)
+        client = Client()
+        client.cookies[settings.SESSION_COOKIE_NAME] = place["member"]
+        await sync_to_async(client.session.flush)()
+        assert await closed(socket) == 4401
+
+
+async def test_a_slow_page_loses_lines_and_is_told_how_many(
+    place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, slow = place["topic"], asyncio.Event()
+    send = consumers.PageConsumer.send
+
+    async def wait_to_send(self: Any, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        await slow.wait()
+        await send(self, text_data=text_data)
+
+    await asyncio.to_thread(lines, topic, "first")
+    async with page(place["member"]) as socket:
+        await socket.connect()
+        await subscribe(socket, topic)
+        await told(socket, 1)
+        monkeypatch.setattr(consumers.PageConsumer, "send", wait_to_send)
+        for number in range(200):
+            await asyncio.to_thread(lines, topic, f"n{number}")
+        await asyncio.sleep(0.3)
+        slow.set()
+        texts: list[str] = []
+        missing = 0
+        while len(texts) + missing < 200:
+            message = await socket.receive_json_from(timeout=3)
+            if message["t"] == "gap":
+                missing += message["n"]
+            else:
+                texts += [line[4] for frame in message["frames"] for line in frame["lines"]]
+    assert missing >= 200 - 2 * hubs.QUEUE_FRAMES
+    assert texts[-1] == "n199"
+    assert len(set(texts)) == 200 - missing
+
+
+async def test_a_page_that_takes_nothing_is_given_up(place: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(self: Any, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(consumers, "SEND_SECONDS", 0.2)
+    await asyncio.to_thread(lines, place["topic"], "first")
+    async with page(place["member"]) as socket:
+        await socket.connect()
+        monkeypatch.setattr(consumers.PageConsumer, "send", never)
+        await subscribe(socket, place["topic"])
+        assert await closed(socket) == 1013
+
+
+async def test_all_pages_of_a_process_share_one_reader(place: dict[str, Any]) -> None:
+    topic = place["topic"]
+    sockets_ = [Socket(sockets, _headers(place["member"])) for _ in range(5)]
+    for socket in sockets_:
+        await socket.connect()
+        await subscribe(socket, topic)
+    await asyncio.sleep(0.5)
+    await asyncio.to_thread(lines, topic, "to all")
+    for socket in sockets_:
+        assert (await told(socket, 1))[0] == ["to all"]
+    readers = [task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__qualname__", "") == "Hub._read"]
+    assert len(readers) == 1
+    for socket in sockets_:
+        await socket.disconnect()
+
+
+def _headers(session: str) -> list[tuple[bytes, bytes]]:
+    cookie = f"{settings.SESSION_COOKIE_NAME}={session}".encode()
+    return [(b"cookie", cookie), (b"origin", settings.BASE_URL.encode())]
+
+
+async def test_points_travel_with_the_lines(place: dict[str, Any]) -> None:
+    topic = place["topic"]
+    async with page(place["member"]) as socket:
+        await socket.connect()
+        await subscribe(socket, topic)
+        await asyncio.sleep(0.2)
+        point = services.LivePoint("loss", 3, services.jsonable(float("nan")), 1_790_000_000_000)
+        frame = services.PointsFrame(SOURCE, [point])
+        await asyncio.to_thread(services.append, topic, frame)
+        message = await socket.receive_json_from(timeout=3)
+    assert (message["t"], message["frames"][0]["points"]) == ("points", [["loss", 3, "NaN", 1_790_000_000_000]])
+
+
+def test_roles_see_what_the_table_says(world: factories.World) -> None:
+    job = factories.job(world.scientist, world.place)
+    topic = f"job.{job.pk}"
+    may = {role for role in Role if services.may_follow(world.actor(role), topic)}
+    assert may == set(Role)
+    assert not services.may_follow(world.stranger().actor(), topic)
