@@ -221,8 +221,8 @@ def _check_accept(accept: str) -> None:
     if not accept:
         return
     for part in accept.split(","):
-        media = part.split(";")[0].strip()
-        if media in ("*/*", "application/*", "application/json"):
+        media, _, parameters = part.strip().partition(";")
+        if "as=" not in parameters and media.strip() in ("*/*", "application/*", "application/json"):
             return
     raise StatusError(406, "NotAcceptable", NOT_ACCEPTABLE, {})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -99,10 +100,13 @@ class _TextDates(yaml.CSafeLoader):
     """Leaves timestamps as the text they are, as Kubernetes does."""
 
 
+# In YAML 1.1 a bare `y` or `n` is a boolean too; the Go library that Kubernetes uses holds to that.
+_TextDates.bool_values = yaml.CSafeLoader.bool_values | {"y": True, "n": False}
 _TextDates.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
+_TextDates.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("[yYnN]$"), list("yYnN"))
 
 
 def _mapping(value: Any, kind: Kind, raw: bytes) -> Object:

@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 Object = dict[str, Any]
 
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-AGAIN_SECONDS = 1.0  # how soon a namespace that still has content is looked at again
+FIRST_SECONDS = 0.1  # how long a deleted namespace is left alone
+AGAIN_SECONDS = 1.0  # how soon one that still has content is looked at again
 
 
 class Controllers:
@@ -30,7 +31,8 @@ class Controllers:
     def __init__(self, store: Store, registry: Registry, deleter: Deleter) -> None:
         self.store, self.registry, self.deleter = store, registry, deleter
         self.garbage = GarbageCollector(store, registry, deleter)
-        self._going: set[str] = set()
+        self._going: dict[str, float] = {}
+        """Namespaces that are going, and when each is looked at next."""
         self._leaving: set[str] = set()
 
     async def run(self) -> None:
@@ -48,7 +50,9 @@ class Controllers:
             events, seen = self.store.events_after(seen), self.store.version
             for event in events:
                 self._take(event)
-            for name in sorted(self._going):
+            now = asyncio.get_running_loop().time()
+            for name in [name for name, due in self._going.items() if due <= now]:
+                self._going[name] = now + AGAIN_SECONDS
                 self._empty(name)
             for name in sorted(self._leaving):
                 self._look_again(name)
@@ -56,7 +60,8 @@ class Controllers:
                 await asyncio.sleep(0)
                 continue
             try:
-                async with asyncio.timeout(AGAIN_SECONDS if self._going or self._leaving else None):
+                due = [*self._going.values(), *([now + AGAIN_SECONDS] if self._leaving else [])]
+                async with asyncio.timeout_at(min(due, default=None)):
                     await bell.wait()
             except TimeoutError:
                 pass
@@ -79,7 +84,7 @@ class Controllers:
     def _namespace(self, record: Record) -> None:
         name = record.key[1]
         if record.deleting:
-            self._going.add(name)
+            self._going.setdefault(name, asyncio.get_running_loop().time() + FIRST_SECONDS)
         else:
             self._fill(name)
 
@@ -120,7 +125,7 @@ class Controllers:
         """Delete what is in a namespace that goes; the namespace itself when nothing is left."""
         record = self.store.get("namespaces", ("", name))
         if record is None or not record.deleting:
-            self._going.discard(name)
+            self._going.pop(name, None)
             return
         for kind, content in self._content(name):
             if not content.deleting:
@@ -144,7 +149,7 @@ class Controllers:
             if item["spec"] != (record.load().get("spec") or {}):
                 self.store.put("namespaces", ("", name), item, record.version)
             return
-        self._going.discard(name)
+        self._going.pop(name, None)
         self.store.remove("namespaces", ("", name), record.version)
 
     def _content(self, namespace: str) -> list[tuple[Kind, Record]]:

@@ -23,7 +23,7 @@ from apps.localcluster.apiserver.errors import (
 )
 from apps.localcluster.apiserver.kinds import Kind
 from apps.localcluster.apiserver.reading import list_
-from apps.localcluster.apiserver.requests import Request
+from apps.localcluster.apiserver.requests import Request, number_of
 from apps.localcluster.apiserver.selectors import selector_of
 from apps.localcluster.apiserver.store import Moved, Record, Store, decode
 
@@ -118,9 +118,11 @@ class Deleter:
         """DELETE of everything a selector finds; answers with the list of what was there."""
         options, selector = options_of(request), selector_of(request.query, request.kind)
         answer = await list_(self.store, request)
-        for record in self.store.select(request.kind.resource, request.namespace):
-            if not selector.matches(record):
-                continue
+        limit = number_of(request, "limit")
+        chosen = [
+            each for each in self.store.select(request.kind.resource, request.namespace) if selector.matches(each)
+        ]
+        for record in chosen[: limit or None]:
             await self.admission.validate(Operation(request.with_name(record.key[1]), "DELETE", {}, record.load()))
             current = self.store.get(record.resource, record.key)
             if current is not None and current.uid == record.uid:

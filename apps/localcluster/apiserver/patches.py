@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 from apps.localcluster.apiserver.errors import StatusError
-from apps.localcluster.apiserver.fields import MAP, Path, Schema
+from apps.localcluster.apiserver.fields import MAP, Path, Schema, Shape
 
 Object = dict[str, Any]
 
@@ -126,10 +126,10 @@ def _take(document: Any, path: list[str], name: str) -> tuple[Any, Any]:
 
 
 def strategic(schema: Schema, target: Any, patch: Any, path: Path = ()) -> Any:
-    """The strategic merge patch of a built-in kind: lists with keys are merged item by item.
+    """The strategic merge patch of a built-in kind: lists with keys are merged item by item, new items first.
 
-    Knows `$patch: delete` and `replace`, `$retainKeys`, `$deleteFromPrimitiveList`; `$setElementOrder` is taken and
-    ignored. Raises StatusError 500 for an item without its key or an unknown directive, as a real server does.
+    Knows `$patch: delete` and `replace`, `$retainKeys`, `$deleteFromPrimitiveList` and `$setElementOrder`. Raises
+    StatusError 500 for an item without its key or an unknown directive, as a real server does.
     """
     if not isinstance(patch, dict):
         return patch
@@ -155,7 +155,22 @@ def strategic(schema: Schema, target: Any, patch: Any, path: Path = ()) -> Any:
             result[name] = _merge_list(schema, result.get(name) or [], value, (*path, f"f:{name}"))
         else:
             result[name] = strategic(schema, result.get(name), value, (*path, f"f:{name}"))
+    for name, order in patch.items():
+        field = name.removeprefix("$setElementOrder/")
+        if field != name and isinstance(result.get(field), list):
+            result[field] = _ordered(schema.shape((*path, f"f:{field}"), order), result[field], order)
     return result
+
+
+def _ordered(shape: Shape, items: list[Any], order: list[Any]) -> list[Any]:
+    """Items that the client has listed in its order, the others after them."""
+
+    def place(item: Any) -> int:
+        key = item.get(shape.keys[0]) if shape.type == MAP else item
+        listed = [each.get(shape.keys[0]) if shape.type == MAP else each for each in order]
+        return listed.index(key) if key in listed else len(listed)
+
+    return sorted(items, key=place)
 
 
 def _merge_list(schema: Schema, target: list[Any], patch: list[Any], path: Path) -> list[Any]:
@@ -168,7 +183,7 @@ def _merge_list(schema: Schema, target: list[Any], patch: list[Any], path: Path)
     key = shape.keys[0]
     if any(isinstance(each, dict) and each.get("$patch") == "replace" for each in patch):
         return [each for each in patch if "$patch" not in each]
-    result = list(target)
+    result, fresh = list(target), []
     for each in patch:
         if not isinstance(each, dict) or key not in each:
             raise StatusError(500, "", f"map: {_go_map(each)} does not contain declared merge key: {key}")
@@ -176,10 +191,10 @@ def _merge_list(schema: Schema, target: list[Any], patch: list[Any], path: Path)
         if each.get("$patch") == "delete":
             result = [item for item in result if item.get(key) != each[key]]
         elif at is None:
-            result.append(strategic(schema, {}, each, (*path, "k:")))
+            fresh.append(strategic(schema, {}, each, (*path, "k:")))
         else:
             result[at] = strategic(schema, result[at], each, (*path, "k:"))
-    return result
+    return fresh + result
 
 
 def _go_map(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import binascii
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,13 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 def decode_secret(secret: Object) -> str:
     """stringData is written into data."""
+    for value in (secret.get("data") or {}).values():
+        if not isinstance(value, str):
+            return "json: cannot unmarshal number into Go struct field Secret.data of type []uint8"
+        try:
+            base64.b64decode(value, validate=True)
+        except binascii.Error:
+            return "illegal base64 data at input byte 0"
     texts = secret.pop("stringData", None)
     if isinstance(texts, dict):
         data = secret["data"] if isinstance(secret.get("data"), dict) else {}

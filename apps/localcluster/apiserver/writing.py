@@ -176,6 +176,9 @@ class Writer:
         kind, old, new = request.kind, change.old, change.new
         new.pop("kind", None), new.pop("apiVersion", None)
         faults = rules.decode(kind, new)
+        if faults and request.method == "PATCH":
+            # A real server quotes the whole object here, secrets too; that is not copied.
+            raise invalid(("", ""), "", [Cause("FieldValueInvalid", f"Invalid value: {faults}", "patch")])
         if faults:
             raise bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {faults}')
         meta.keep_identity(kind, old, new)
