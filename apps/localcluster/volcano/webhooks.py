@@ -7,19 +7,15 @@ import contextlib
 import json
 import logging
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import uvicorn
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from apps.localcluster.client import KubeClient
 from apps.localcluster.volcano.admission import jobs, queues
@@ -47,24 +43,9 @@ HOOKS: dict[str, tuple[str, str, str, list[str]]] = {
 
 def certificate() -> tuple[bytes, bytes]:
     """A self-signed certificate for 127.0.0.1 and its key, both PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "volcano-admission")])
-    today = datetime.now(UTC)
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(today - timedelta(days=1))
-        .not_valid_after(today + timedelta(days=3650))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(HOST))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    plain = serialization.NoEncryption()
-    secret = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    return signed.public_bytes(serialization.Encoding.PEM), secret
+    command = [sys.executable, "-m", "apps.localcluster.volcano.keys", "certificate"]
+    signed, key, _ = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.split(b"\0")
+    return signed, key
 
 
 @dataclass(frozen=True)

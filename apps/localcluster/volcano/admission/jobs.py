@@ -68,7 +68,7 @@ def refuse_create(job: Object, queues: Queues) -> str:
         return "No task specified in job spec"
     if "mpi" in (spec.get("plugins") or {}) and plugins.mpi_master(job) is None:
         return "The specified mpi master task was not found"
-    parts = [_topology(spec), *_task_faults(job), _qualified("job", job["metadata"]["name"])]
+    parts = [*_negative(spec), _topology(spec), *_task_faults(job), _qualified("job", job["metadata"]["name"])]
     if sum(map(replicas, tasks(job))) < int(spec.get("minAvailable") or 0):
         parts.append(" job 'minAvailable' should not be greater than total replicas in tasks;")
     parts.append(policies.refusal(spec.get("policies"), "spec.policies"))
@@ -77,6 +77,17 @@ def refuse_create(job: Object, queues: Queues) -> str:
     if not _acyclic(tasks(job)):
         parts.append(" job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);")
     return "".join(parts).strip()
+
+
+def _negative(spec: Object) -> Iterator[str]:
+    """Numbers below zero. Releases whose schemas say it too never come here with one."""
+    for field in ("minAvailable", "maxRetry", "ttlSecondsAfterFinished"):
+        if int(spec.get(field) or 0) < 0:
+            yield f" '{field}' must be >= 0;"
+    for task in spec["tasks"]:
+        for field in ("replicas", "minAvailable"):
+            if int(task.get(field) or 0) < 0:
+                yield f" '{field}' must be >= 0 in task: {task['name']};"
 
 
 def _topology(spec: Object) -> str:
@@ -95,6 +106,8 @@ def _task_faults(job: Object) -> Iterator[str]:
             yield f" duplicated task name {task['name']};"
             return
         names.add(task["name"])
+        if not templates.DNS_LABEL.fullmatch(task["name"]):
+            yield f" [{templates.DNS_RULE}];"
         yield policies.refusal(task.get("policies"), "spec.tasks.policies")
         # The index is the task's, not the replica's: with ten replicas or more a name may still come out too long.
         pod = _qualified("pod", pod_name(name, task["name"], index))
@@ -151,6 +164,8 @@ def _acyclic(items: list[Object]) -> bool:
 
 def refuse_update(old: Object, new: Object) -> str:
     """Why a change of a Job's spec is refused: only replicas, minimums and the priority class may change."""
+    if negative := next(_negative(new["spec"]), ""):
+        return negative.strip(" ;")
     for task in tasks(new):
         if minimum(task) > replicas(task):
             return f"'minAvailable' must be <= 'replicas' in task: {task['name']}"

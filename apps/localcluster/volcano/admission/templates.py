@@ -18,7 +18,7 @@ _LABEL_RULE = (
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
-_DNS_RULE = (
+DNS_RULE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
     "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
@@ -59,7 +59,7 @@ def _name_faults(container: Object, path: str, names: set[str]) -> Iterator[str]
     if not name:
         yield f"{path}.name: Required value"
     elif len(name) > 63 or not DNS_LABEL.fullmatch(name):
-        yield f'{path}.name: Invalid value: "{name}": {_DNS_RULE}'
+        yield f'{path}.name: Invalid value: "{name}": {DNS_RULE}'
     elif name in names:
         yield f'{path}.name: Duplicate value: "{name}"'
     names.add(name)
