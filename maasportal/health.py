@@ -12,6 +12,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
 
 from apps.accounts.scoping import public
 from apps.audit.services import Denied
@@ -22,12 +23,14 @@ _cache = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_conne
 
 
 @public
+@require_safe
 def healthz(_request: HttpRequest) -> HttpResponse:
     """This process answers."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
 @public
+@require_safe
 @never_cache
 def readyz(_request: HttpRequest) -> HttpResponse:
     """The database answers and is migrated, the cache answers: 200, else 503 with what is missing."""
