@@ -344,3 +344,15 @@ def test_a_sub_path_may_not_lead_out_of_its_volume(tmp_path: Path) -> None:
         container = {"volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": part}]}
         with pytest.raises(ConfigError, match="leads out"):
             volumes.mounts(container, {"v": tmp_path / "v"}, {})
+
+
+def test_a_claim_made_anew_under_an_old_name_starts_empty(tmp_path: Path) -> None:
+    volume = {"name": "c", "persistentVolumeClaim": {"claimName": "ckpt"}}
+
+    def folder(uid: str) -> Path:
+        return volumes.prepare(volume, volumes.Place(tmp_path / "pod", tmp_path / "claims", {"ckpt": uid}), facts())
+
+    (folder("1") / "file").touch()
+    assert [path.name for path in folder("1").iterdir()] == ["file"]
+    assert list(folder("2").iterdir()) == []
+    assert folder("2") == tmp_path / "claims" / "ckpt"

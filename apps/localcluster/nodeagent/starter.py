@@ -101,7 +101,7 @@ class Starter:
         place = volumes.Place(
             pod_folder=self.folder.path,
             claims_folder=self.host.settings.directory / "volumes" / record.namespace,
-            claims=frozenset([c for c in volumes.claims(parts) if await self._exists(record.namespace, c)]),
+            claims={c: uid for c in volumes.claims(parts) if (uid := await self._claim(record.namespace, c))},
             group=context.get("fsGroup") if switches else None,
             shared=shared,
             tokens=await self._tokens(pod, parts),
@@ -128,15 +128,16 @@ class Starter:
             raise
         return environment.data_of({**item, "kind": "Secret" if ref[0] == "secrets" else "ConfigMap"})
 
-    async def _exists(self, namespace: str, claim: str) -> bool:
+    async def _claim(self, namespace: str, claim: str) -> str:
+        """Uid of a claim, which is bound to its folder; empty if there is none."""
         try:
             found = await self.host.client.get(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}")
         except ApiError as error:
             if error.status == 404:
-                return False
+                return ""
             raise
         await storage.bind(self.host.client, found, str(self.host.settings.directory / "volumes" / namespace / claim))
-        return True
+        return str(found["metadata"]["uid"])
 
     async def _tokens(self, pod: Object, parts: list[Object]) -> dict[str, bytes]:
         """Service account tokens for projected volumes, by audience. A server that gives none leaves them empty."""

@@ -32,11 +32,14 @@ class Mount:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a pod's volumes live and whose they are. `group`: its fsGroup; `shared`: its users are not the agent's."""
+    """Where a pod's volumes live and whose they are.
+
+    `claims`: uid by name of those that exist; `group`: the pod's fsGroup; `shared`: its users are not the agent's.
+    """
 
     pod_folder: Path
     claims_folder: Path
-    claims: frozenset[str]
+    claims: Mapping[str, str]
     group: int | None = None
     shared: bool = False
     tokens: Mapping[str, bytes] = field(default_factory=dict)
@@ -77,9 +80,7 @@ def prepare(volume: Object, place: Place, facts: Facts) -> Path:
     if claim := volume.get("persistentVolumeClaim"):
         if claim["claimName"] not in place.claims:
             raise VolumeError(f'persistentvolumeclaim "{claim["claimName"]}" not found')
-        folder = place.claims_folder / claim["claimName"]
-        _make(folder, 0o777, place.group)
-        return folder
+        return _claimed(claim["claimName"], place)
     folder = place.pod_folder / "volumes" / name
     if "emptyDir" in volume:
         _make(folder, 0o777, place.group)
@@ -96,6 +97,19 @@ def prepare(volume: Object, place: Place, facts: Facts) -> Path:
     except ConfigError as error:
         raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
     _write_all(folder, files, place)
+    return folder
+
+
+def _claimed(name: str, place: Place) -> Path:
+    """The folder of a claim. A claim made anew under an old name starts empty; the old one's files are put aside."""
+    folder, mark = place.claims_folder / name, place.claims_folder / f".{name}.uid"
+    owner = mark.read_text() if mark.exists() else ""
+    if folder.exists() and owner not in ("", place.claims[name]):
+        folder.rename(folder.with_name(f".{name}.{owner}"))
+    if owner != place.claims[name]:
+        place.claims_folder.mkdir(parents=True, exist_ok=True)
+        mark.write_text(place.claims[name])
+    _make(folder, 0o777, place.group)
     return folder
 
 
