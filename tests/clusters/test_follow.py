@@ -14,6 +14,7 @@ import pytest
 from apps.adapters.kubernetes import Endpoint, objects
 from apps.adapters.kubernetes.stream import StreamReader
 from apps.clusters.services.registry import WorkloadKind
+from apps.clusters.watch.database import in_thread
 from apps.clusters.watch.follow import Follower, Run, Target
 from apps.jobs.domain.loglines import parse
 from apps.streams import services as streams
@@ -189,7 +190,7 @@ async def test_figures_become_points_once(topic: str) -> None:
             async with following(server, topic, Run(0, True)) as (_, task):
                 await asyncio.wait_for(task, 10)
             await asyncio.to_thread(streams.forget, topic)  # as if Redis had been lost: all is read again
-    points = await asyncio.to_thread(lambda: [(p.step, str(p.value)) for p in Point.objects.order_by("step")])
+    points = await in_thread(lambda: [(p.step, str(p.value)) for p in Point.objects.order_by("step")])
     assert points == [(0, "2.5"), (1, "nan"), (2, "inf"), (3, "1.25")]
 
 

@@ -57,6 +57,8 @@ class ClusterWatch:
     _owners: dict[str, tuple[WorkloadKind, str]] = field(default_factory=dict)
     """Row by uid of its workload object, for the PodGroups that Volcano makes of them."""
     _event_woke: dict[tuple[str, str], float] = field(default_factory=dict)
+    _orphans: set[str] = field(default_factory=set)
+    """Uids of objects without a row that were already reported."""
 
     async def run(self) -> None:
         try:
@@ -251,10 +253,11 @@ class ClusterWatch:
         for item in ours:
             if item.row_id in known:
                 self.wakes.add(kind.task, item.row_id)
-            elif kind.orphan:
-                await in_thread(kind.orphan, item)
-            else:
+            elif item.uid not in self._orphans:
+                self._orphans.add(item.uid)
                 log.warning("orphan", cluster=self.cluster_id, namespace=item.namespace, name=item.name)
+                if kind.orphan:
+                    await in_thread(kind.orphan, item)
 
     def _forget_ended(self) -> None:
         """Drop the followers of pods that are gone."""

@@ -1,0 +1,236 @@
+"""The watch process on a real API: what it sees, whom it wakes, what it says when the cluster is silent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.adapters.kubernetes import object_path
+from apps.clusters import services
+from apps.clusters.models import Cluster
+from apps.clusters.services import lease
+from apps.clusters.watch import cluster as watching
+from apps.clusters.watch.cluster import ClusterWatch
+from apps.clusters.watch.database import in_thread
+from apps.clusters.watch.wakes import Wakes
+from apps.streams.services import LiveBuffer
+from tests.clusters.smallcluster import SmallCluster
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LABEL = "maas.portal/job"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
+    one = SmallCluster(tmp_path_factory.mktemp("cluster")).start()
+    try:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
+        one.api.apply(object_path(namespace), namespace)
+        yield one
+    finally:
+        one.stop()
+
+
+@pytest.fixture
+def row() -> Cluster:
+    return Cluster.objects.create(slug="small", name="Small", server="https://127.0.0.1:1")
+
+
+class Heard(Wakes):
+    """Wake-ups that stay here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[Any] = []
+
+    def add(self, task: str, row_id: Any) -> None:
+        assert task == "jobs.reconcile_job"
+        self.ids.append(row_id)
+
+
+@asynccontextmanager
+async def watch(small: SmallCluster, row: Cluster) -> AsyncIterator[Heard]:
+    wakes, buffer = Heard(), LiveBuffer()
+    task = asyncio.create_task(ClusterWatch(row.pk, small.endpoint, wakes, buffer).run())
+    try:
+        yield wakes
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await buffer.close()
+
+
+async def until(condition: Callable[[], Any], seconds: float = 8) -> None:
+    async with asyncio.timeout(seconds):
+        while not await in_thread(condition):
+            await asyncio.sleep(0.05)
+
+
+def job(name: str, row_id: str) -> dict[str, Any]:
+    task = {"name": "t", "replicas": 1, "template": {"spec": {"containers": [{"name": "main", "image": "x"}]}}}
+    metadata = {"name": name, "namespace": "team-a", "labels": {LABEL: row_id}}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": {"tasks": [task]}}
+
+
+def pod(name: str, row_id: str = "", node: str = "", gpus: str = "0") -> dict[str, Any]:
+    container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    metadata: dict[str, Any] = {"name": name, "namespace": "team-a", "labels": {LABEL: row_id} if row_id else {}}
+    spec = {"containers": [container]} | ({"nodeName": node} if node else {})
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def node(name: str, gpus: int, *, ready: str = "True") -> dict[str, Any]:
+    labels = {"nvidia.com/gpu.product": "A800-80G"}
+    status = {"allocatable": {"nvidia.com/gpu": str(gpus)}, "conditions": [{"type": "Ready", "status": ready}]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def send(small: SmallCluster, manifest: dict[str, Any]) -> dict[str, Any]:
+    collection = object_path({**manifest, "metadata": {**manifest["metadata"], "name": ""}})
+    return small.api.create(collection, manifest).object
+
+
+async def test_each_change_of_our_objects_wakes_its_row(small: SmallCluster, row: Cluster) -> None:
+    async with watch(small, row) as heard:
+        made = await in_thread(send, small, job("j-1", "ROW1"))
+        await until(lambda: "ROW1" in heard.ids)
+        await in_thread(send, small, pod("p-2", "ROW2"))
+        await in_thread(send, small, pod("somebody-elses"))
+        await until(lambda: "ROW2" in heard.ids)
+
+        heard.ids.clear()
+        owner = {
+            "apiVersion": "batch.volcano.sh/v1alpha1",
+            "kind": "Job",
+            "name": "j-1",
+            "uid": made["metadata"]["uid"],
+        }
+        group = {
+            "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "spec": {"minMember": 1},
+            "metadata": {"name": "j-1-x", "namespace": "team-a", "ownerReferences": [owner]},
+        }  # fmt: skip
+        await in_thread(send, small, group)
+        await until(lambda: "ROW1" in heard.ids)
+
+        heard.ids.clear()
+        about = {"kind": "Job", "namespace": "team-a", "name": "j-1"}
+        event = {
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e-1", "namespace": "team-a"},
+            "involvedObject": about, "message": "queue resource quota insufficient", "reason": "Unschedulable",
+        }  # fmt: skip
+        await in_thread(send, small, event)
+        await until(lambda: "ROW1" in heard.ids)
+
+        heard.ids.clear()
+        await in_thread(small.api.delete, object_path(job("j-1", "")))
+        await in_thread(small.api.delete, object_path(pod("p-2")))
+        await until(lambda: {"ROW1", "ROW2"} <= set(heard.ids))
+        assert set(heard.ids) == {"ROW1", "ROW2"}
+
+
+async def test_nodes_and_what_runs_on_them_are_counted(small: SmallCluster, row: Cluster) -> None:
+    async with watch(small, row):
+        for name, gpus, ready in (("n-1", 8, "True"), ("n-2", 8, "True"), ("n-3", 8, "False")):
+            await in_thread(send, small, node(name, gpus, ready=ready))
+        await in_thread(send, small, pod("q-1", "ROW3", "n-1", "4"))
+        await until(lambda: [s.used for s in services.nodes(row)] == [4, 0, 0])
+        capacity = await in_thread(services.capacity, row)
+        assert (capacity.total, capacity.used, capacity.whole_free, capacity.largest_gang) == (24, 4, 1, 8)
+        assert [p.product for p in capacity.products] == ["A800-80G"]
+
+        await in_thread(small.api.delete, object_path(pod("q-1")), grace=0)
+        await in_thread(small.api.delete, object_path(node("n-3", 8)))
+        await until(lambda: [(s.name, s.used) for s in services.nodes(row)] == [("n-1", 0), ("n-2", 0)])
+
+
+async def test_a_silent_cluster_is_said_and_forgotten(
+    small: SmallCluster, row: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "PROBE_SECONDS", 1.0)
+
+    def seen() -> Cluster:
+        return Cluster.objects.get(pk=row.pk)
+
+    async with watch(small, row) as heard:
+        await until(lambda: seen().version.startswith("v1."))
+        await in_thread(send, small, job("j-4", "ROW4"))
+        await until(lambda: "ROW4" in heard.ids)
+        await in_thread(small.stop)
+        await until(lambda: seen().unreachable_since)
+        then = await in_thread(seen)
+        assert "stream broke" in then.unreachable_reason
+        await asyncio.sleep(1)
+        assert (await in_thread(seen)).unreachable_since == then.unreachable_since
+
+        heard.ids.clear()
+        await in_thread(small.start)
+        await until(lambda: seen().unreachable_since is None)
+        await in_thread(small.api.delete, object_path(job("j-4", "")))
+        await until(lambda: "ROW4" in heard.ids, 12)
+
+
+async def test_the_sweep_finds_what_events_missed_and_what_nobody_owns(
+    small: SmallCluster, row: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orphans: list[services.WorkloadObject] = []
+    kind = replace(services.workloads()[0], known=lambda ids: ids & {"ROW5"}, orphan=orphans.append)
+    monkeypatch.setattr(watching, "workloads", lambda: (kind,))
+    monkeypatch.setattr(watching, "SWEEP_SECONDS", 0.5)
+    async with watch(small, row) as heard:
+        await in_thread(send, small, job("j-5", "ROW5"))
+        stray = await in_thread(send, small, job("j-6", "NOROW"))
+        await until(lambda: "ROW5" in heard.ids)
+        for _ in range(2):
+            heard.ids.clear()
+            await until(lambda: "ROW5" in heard.ids, 3)
+            assert "NOROW" not in heard.ids
+    found = orphans[0]
+    assert (found.name, found.row_id, found.uid) == ("j-6", "NOROW", stray["metadata"]["uid"])
+    for name in ("j-5", "j-6"):
+        await in_thread(small.api.delete, object_path(job(name, "")))
+
+
+async def test_an_unreadable_authority_is_a_silence_not_a_crash(small: SmallCluster, row: Cluster) -> None:
+    broken = replace(small.endpoint, ca_pem="-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----")
+    task = asyncio.create_task(ClusterWatch(row.pk, broken, Heard(), LiveBuffer()).run())
+    await until(lambda: Cluster.objects.get(pk=row.pk).unreachable_since)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def test_one_watch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = lease.take("w", "a")
+    assert first == 1
+    assert lease.take("w", "b") is None
+    assert lease.renew("w", "a", first)
+    monkeypatch.setattr(lease, "LEASE", timedelta(seconds=-1))
+    assert lease.renew("w", "a", first)  # its time is over now
+    second = lease.take("w", "b")
+    assert second == 2
+    assert not lease.renew("w", "a", first)
+    lease.give_up("w", "b", second)
+    assert lease.take("w", "c") == 3
+
+
+async def test_wakes_are_gathered_and_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, Any]] = []
+    monkeypatch.setattr("apps.clusters.watch.wakes.send", lambda task, row_id: sent.append((task, row_id)))
+    wakes = Wakes()
+    task = asyncio.create_task(wakes.run())
+    for _ in range(100):
+        wakes.add("t", 1)
+        wakes.add_due("t", [1, 2])
+    await asyncio.sleep(0.15)
+    assert sorted(sent) == [("t", 1), ("t", 2)]
+    wakes.add_due("t", [1, 2])  # still due, as no worker runs
+    wakes.add("t", 1)
+    await asyncio.sleep(0.15)
+    assert sorted(sent) == [("t", 1), ("t", 1), ("t", 2)]
+    task.cancel()
