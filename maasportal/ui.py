@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
+import statistics
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -264,10 +266,15 @@ def initials(name: str) -> str:
     return (parts[0][0] + (parts[-1][0] if len(parts) > 1 else "")).upper()
 
 
+SPARK_POINTS = 20
+
+
 @register.simple_tag
 def spark(values: Iterable[float]) -> SafeString | str:
-    """A small line of values, as SVG; nothing for fewer than two."""
-    series = [value for value in values if value == value and abs(value) != float("inf")]
+    """A small line of means of neighbouring values, as SVG; nothing for fewer than two."""
+    finite = [value for value in values if math.isfinite(value)]
+    bucket = max(1, len(finite) // SPARK_POINTS)
+    series = [statistics.fmean(finite[start : start + bucket]) for start in range(0, len(finite), bucket)]
     if len(series) < 2:
         return ""
     low, high = min(series), max(series)

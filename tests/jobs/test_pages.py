@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from datetime import timedelta
 
-import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -13,7 +12,7 @@ from django.utils import timezone
 
 from apps.accounts.domain import Role
 from apps.jobs.domain.phases import Phase
-from apps.jobs.models import Draft, Job, JobPhase, JobRank
+from apps.jobs.models import Job, JobPhase, JobRank
 from apps.streams import services as streams
 from tests import factories
 from tests.factories import World
@@ -46,7 +45,9 @@ def test_the_list_shows_a_row_for_each_job_in_five_queries(world: World) -> None
         running(world, document={"name": f"run {number}"})
     client = browser(world.people[Role.VIEWER])
     client.get(reverse("jobs:list"))
-    with CaptureQueriesContext(connection, ) as few:
+    with CaptureQueriesContext(
+        connection,
+    ) as few:
         page = client.get(reverse("jobs:list"))
     assert text(page).count('<tr id="job-') == 12
     assert "20 of 40" in text(page)

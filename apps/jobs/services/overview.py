@@ -59,13 +59,13 @@ def use_seen(actor: Actor, slug: str = "") -> list[Use]:
 
 
 def _use(places: list[tenants.Placement]) -> list[Use]:
-    unfinished = Job.objects.for_system().unfinished().filter(tenant_id__in=[place.tenant_id for place in places])
-    rows = unfinished.values("tenant_id").annotate(
+    unfinished = Job.objects.for_system().unfinished().filter(placement__in=places)
+    rows = unfinished.values("placement_id").annotate(
         used=Sum("gpus", filter=Q(phase__in=ON_NODES)),
         running=Count("id", filter=Q(phase=Phase.RUNNING)),
         waiting=Count("id", filter=Q(phase__in=(Phase.SUBMITTED, Phase.WAITING))),
     )
-    counted = {row["tenant_id"]: row for row in rows}
+    counted = {row["placement_id"]: row for row in rows}
     none = {"used": 0, "running": 0, "waiting": 0}
     return [
         Use(
@@ -74,10 +74,10 @@ def _use(places: list[tenants.Placement]) -> list[Use]:
             place.tenant.slug,
             place.queue,
             place.cluster.name,
-            used=counted.get(place.tenant_id, none)["used"] or 0,
+            used=counted.get(place.pk, none)["used"] or 0,
             limit=place.gpus,
-            running=counted.get(place.tenant_id, none)["running"],
-            waiting=counted.get(place.tenant_id, none)["waiting"],
+            running=counted.get(place.pk, none)["running"],
+            waiting=counted.get(place.pk, none)["waiting"],
         )
         for place in places
     ]

@@ -1,0 +1,56 @@
+// The page of one job: its log and its loss curve, tied together. A click on a point shows its lines, a click on a line
+// its point; what is chosen stands in the address.
+
+import { JobLog } from "./joblog.js";
+import { follow, moveTo } from "./live.js";
+import { savedStep } from "./lib/lines.js";
+import { readPlace, writePlace } from "./lib/place.js";
+import { LossChart } from "./losschart.js";
+
+const topic = document.querySelector("[data-log]").dataset.topic;
+let place = readPlace(location.hash);
+
+/** Keep a choice in the address without adding to the history. */
+function keep(changes) {
+  place = { ...place, ...changes };
+  history.replaceState(history.state, "", location.pathname + location.search + writePlace(place));
+}
+
+const chart = new LossChart(document.getElementById("loss"), {
+  place,
+  keep,
+  onPick: (step, attempt) => {
+    keep({ step });
+    log.showStep(step, attempt);
+  },
+});
+const log = new JobLog(document.getElementById("log-card"), {
+  place,
+  keep,
+  onPick: (step, attempt) => {
+    keep({ step });
+    chart.mark(step, attempt);
+  },
+  onLines: (lines) => {
+    const saved = lines.map(savedStep).filter((step) => step !== null);
+    if (saved.length) chart.addSaves(saved);
+  },
+  restart: (cursor) => moveTo(topic, cursor),
+});
+
+const listener = {
+  onFrames: (kind, frames) => (kind === "log" ? log.add(frames) : chart.addFrames(frames)),
+  onGap: (count) => log.addGap(count),
+};
+
+// The curve and the last lines are read in any order; then the socket goes on from where the lines end.
+const [cursor] = await Promise.all([log.load(), chart.load()]);
+follow(topic, listener, cursor);
+if (place.step) {
+  log.showStep(Number(place.step));
+  chart.mark(Number(place.step));
+}
+
+document.body.addEventListener("back-online", () => chart.load());
+// A tab of the page pushed its own address: what was chosen here still belongs to it.
+document.body.addEventListener("htmx:pushedIntoHistory", () => keep({}));

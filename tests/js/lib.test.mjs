@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Backoff } from "../../static/js/lib/backoff.js";
+import { Curves, smooth } from "../../static/js/lib/curves.js";
+import { Lines, readSearch, savedStep, shown } from "../../static/js/lib/lines.js";
+import { readPlace, writePlace } from "../../static/js/lib/place.js";
+import { Throttle } from "../../static/js/lib/throttle.js";
+
+test("waits double up to the limit and never fall below half", () => {
+  const low = new Backoff({ first: 100, limit: 1000, random: () => 0 });
+  const high = new Backoff({ first: 100, limit: 1000, random: () => 1 });
+  assert.deepEqual([1, 2, 3, 4, 5, 6].map(() => low.next()), [50, 100, 200, 400, 500, 500]);
+  assert.deepEqual([1, 2, 3, 4, 5].map(() => high.next()), [100, 200, 400, 800, 1000]);
+  high.reset();
+  assert.equal(high.next(), 100);
+});
+
+test("the first hint goes out at once, the rest four times a second, each name once", () => {
+  const told = [];
+  let clock = 1000;
+  const planned = [];
+  const throttle = new Throttle((names) => told.push([clock, names]), {
+    now: () => clock,
+    later: (run, ms) => planned.push([clock + ms, run]),
+  });
+  for (let i = 0; i < 100; i++) {
+    throttle.add("job.1");
+    throttle.add("job.2");
+    clock += 10;
+    while (planned.length && planned[0][0] <= clock) planned.shift()[1]();
+  }
+  assert.deepEqual(told[0], [1000, ["job.1"]]);
+  assert.deepEqual(told[1], [1250, ["job.2", "job.1"]]);
+  assert.ok(told.length <= 5, `${told.length} in one second`);
+  assert.ok(told.slice(1).every(([, names]) => names.length === new Set(names).size));
+});
+
+const frame = (rank, ...lines) => ({ src: { rank, attempt: 2, pod: "p" }, lines });
+
+test("lines keep their order, take rank and attempt from their source, and number no more than the cap", () => {
+  const kept = new Lines(3);
+  kept.append(Lines.of([frame(1, [5e15, "INFO", null, 7, "a"], [6e15, "WARN", 4, null, "b"])]));
+  assert.deepEqual(kept.all.map(({ at, rank, attempt }) => [at, rank, attempt]), [[5e9, 1, 2], [6e9, 4, 2]]);
+  const { gone } = kept.append(Lines.of([frame(0, [7e15, "INFO", 0, 8, "c"], [8e15, "INFO", 0, 9, "d"])]));
+  assert.equal(gone, 1);
+  assert.equal(kept.all.map((line) => line.text).join(""), "bcd");
+  assert.ok(kept.trimmed);
+  kept.prepend(Lines.of([frame(0, [4e15, "INFO", 0, 1, "z"])]));
+  assert.equal(kept.all.map((line) => line.text).join(""), "zbc");
+  assert.ok(kept.cut, "the newest had to go: following must read anew");
+});
+
+test("a gap before a frame stands before its lines and no filter hides it", () => {
+  const lines = Lines.of([{ ...frame(0, [1, "INFO", 0, 1, "x"]), gap: { start: 0, end: 1 } }]);
+  assert.ok("gap" in lines[0]);
+  assert.ok(shown(lines[0], { ranks: new Set([9]), level: "ERROR" }));
+});
+
+test("filters by rank and level; a line without a level counts as INFO", () => {
+  const line = (rank, level) => ({ rank, level, text: "" });
+  const all = { ranks: new Set(), level: "" };
+  assert.ok(shown(line(3, "DEBUG"), all));
+  assert.ok(!shown(line(3, "INFO"), { ...all, ranks: new Set([0]) }));
+  assert.ok(shown(line(0, "ERROR"), { ranks: new Set([0]), level: "WARN" }));
+  assert.ok(!shown(line(0, ""), { ranks: new Set(), level: "WARN" }));
+});
+
+test("a search is a step, an expression or plain text", () => {
+  assert.deepEqual(readSearch(" step: 120 "), { step: 120 });
+  assert.ok(readSearch("/lo+ss/i").test("LOOSS"));
+  assert.ok(readSearch("/(/").fault);
+  assert.ok(readSearch("Loss (").test("the loss ( is"));
+  assert.deepEqual(readSearch("  "), {});
+});
+
+test("the line of a step is the first at or after it, of the attempt asked for", () => {
+  const kept = new Lines();
+  kept.append(Lines.of([frame(0, [1, "", 0, null, "start"], [2, "", 0, 10, "ten"], [3, "", 0, 12, "twelve"])]));
+  assert.equal(kept.atStep(11).text, "twelve");
+  assert.equal(kept.atStep(10, 2).text, "ten");
+  assert.equal(kept.atStep(10, 1), null);
+  assert.equal(kept.atStep(13), null);
+  assert.equal(savedStep({ step: 50, text: "Checkpoint saved in 0.1 s" }), 50);
+  assert.equal(savedStep({ step: 50, text: "Loss: 1.2" }), null);
+});
+
+test("smoothing begins at the first value and leaves gaps alone", () => {
+  const means = smooth([4, 4, null, 4], 0.9);
+  assert.deepEqual(means.map((mean) => mean === null || Math.abs(mean - 4) < 1e-12), [true, true, true, true]);
+  assert.equal(means[2], null);
+  assert.deepEqual(smooth([1, 2], 0), [1, 2]);
+});
+
+test("a step told twice keeps its first value, a late one finds its place, NaN is a gap that is remembered", () => {
+  const curves = new Curves();
+  curves.load([{ attempt: 1, steps: [1, 3], values: [3, 1] }]);
+  assert.ok(!curves.add(1, 3, 99));
+  assert.ok(curves.add(1, 2, 2));
+  assert.ok(curves.add(2, 2, "NaN"));
+  assert.deepEqual(curves.attempts.get(1).values, [3, 2, 1]);
+  assert.deepEqual(curves.attempts.get(2), { steps: [2], values: [null], odd: [2] });
+  assert.equal(curves.newest, 2);
+  assert.deepEqual(curves.nearest(2), { attempt: 2, step: 2, value: null, distance: 0 });
+  assert.equal(curves.nearest(9).step, 3);
+});
+
+test("the address keeps what was chosen and nothing that is empty", () => {
+  const hash = writePlace({ rank: "0,3", level: "", step: 120, find: "a b&c" });
+  assert.equal(hash, "#rank=0,3&step=120&find=a+b%26c");
+  assert.deepEqual(readPlace(hash), { rank: "0,3", step: "120", find: "a b&c" });
+  assert.equal(writePlace({}), "");
+});

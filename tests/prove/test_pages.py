@@ -1,0 +1,223 @@
+"""Every page × two widths × two themes × two languages: nothing overflows, no error, no CSP violation, no axe finding.
+
+Writes one contact sheet a page to var/prove/, to be looked at.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from deploy.local.browser import chromium
+from tests.needs import require
+from tests.prove.seeded import Seeds, seed
+
+ROOT = Path(__file__).parents[2]
+SHEETS = ROOT / "var" / "prove"
+AXE = ROOT / "node_modules/axe-core/axe.min.js"
+TALLEST = 1600
+WIDTHS, THEMES, LANGUAGES = (1440, 390), ("light", "dark"), ("en", "zh-hans")
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+pytestmark = [pytest.mark.prove, pytest.mark.django_db, pytest.mark.timeout(600)]
+
+
+class Portal:
+    """The portal as it is served, on the tests' own database."""
+
+    def __init__(self, url: str, seeds: Seeds) -> None:
+        self.url, self.seeds = url, seeds
+
+
+@pytest.fixture(scope="module")
+def portal(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
+    require("chromium")
+    with django_db_blocker.unblock():
+        seeds = seed()
+        database = connection.settings_dict["NAME"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    parts = urlsplit(os.environ["DATABASE_URL"])
+    static = tmp_path_factory.mktemp("static")
+    env = os.environ | {
+        "DATABASE_URL": urlunsplit(parts._replace(path=f"/{database}")),
+        "MAAS_BASE_URL": url,
+        "MAAS_ALLOWED_HOSTS": "127.0.0.1",
+        "MAAS_STATIC_STORAGE": "maasportal.storage.ModuleStaticFilesStorage",
+        "MAAS_STATIC_ROOT": str(static),
+        "OIDC_CHECK_SECONDS": "3600",
+        "DJANGO_SETTINGS_MODULE": "maasportal.settings",
+    }
+    subprocess.run([sys.executable, "manage.py", "collectstatic", "--noinput", "-v0"], cwd=ROOT, env=env, check=True)
+    command = [sys.executable, "-m", "uvicorn", "maasportal.asgi:application", f"--port={port}", "--log-level=warning"]
+    server = subprocess.Popen(command, cwd=ROOT, env=env)
+    try:
+        _wait(f"{url}/healthz")
+        yield Portal(url, seeds)
+    finally:
+        server.terminate()
+        server.wait(20)
+        with django_db_blocker.unblock():
+            call_command("flush", interactive=False, verbosity=0)
+
+
+def _wait(url: str) -> None:
+    for _try in range(100):
+        try:
+            urllib.request.urlopen(url, timeout=2).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise TimeoutError(url)
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Browser]:
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        # Playwright keeps an event loop in this thread; Django would refuse to end the test's transaction beside it.
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        one = playwright.chromium.launch(executable_path=str(chromium()), args=QUIET)
+        yield one
+        one.close()
+
+
+S = "data-scientist"
+PAGES: dict[str, tuple[str, str]] = {
+    "home": (S, "/"),
+    "home-empty": ("nobody", "/"),
+    "jobs": (S, "/jobs/"),
+    "jobs-none-fits": (S, "/jobs/?state=failed&q=nothing-like-it"),
+    "job-running": (S, "/jobs/{running}/"),
+    "job-restarted": ("viewer", "/jobs/{restarted}/?tab=history"),
+    "job-failed": (S, "/jobs/{failed}/?tab=manifests"),
+    "job-waiting": (S, "/jobs/{waiting}/"),
+    "job-silent": (S, "/jobs/{silent}/"),
+    "job-stop": (S, "/jobs/{running}/stop"),
+    "new": (S, "/jobs/new"),
+    "drafts": (S, "/drafts/"),
+    "draft-data": (S, "/drafts/{draft}/data"),
+    "draft-size": (S, "/drafts/{draft}/size"),
+    "draft-review": (S, "/drafts/{draft}/review"),
+    "draft-broken": (S, "/drafts/{broken}/data?check=1"),
+    "draft-broken-review": (S, "/drafts/{broken}/review"),
+    "draft-refused": (S, "/drafts/{cloned}/review"),
+    "draft-discard": (S, "/drafts/{draft}/discard"),
+    "audit": ("auditor", "/audit/"),
+    "help": (S, "/help/"),
+    "settings": (S, "/settings/"),
+    "permissions": ("viewer", "/permissions/"),
+    "sign-in": ("", "/sign-in/"),
+    "not-found": (S, "/jobs/01NOTTHERE/"),
+    "not-allowed": ("viewer", "/jobs/new"),
+}
+EXPECTED_ERRORS = {"not-found": 404, "not-allowed": 403}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_in_eight_variants(name: str, portal: Portal, chrome: Browser) -> None:
+    person, path = PAGES[name]
+    seeds = portal.seeds
+    address = portal.url + path.format(**{key: row.pk for key, row in vars(seeds).items() if key != "cookies"})
+    shots: list[tuple[int, bytes]] = []
+    faults: list[str] = []
+    for width in WIDTHS:
+        for language in LANGUAGES:
+            for theme in THEMES:
+                found, shot = _look(chrome, address, seeds.cookies.get(person, ""), (width, language, theme), name)
+                faults += [f"{width} {language} {theme}: {fault}" for fault in found]
+                shots.append((width, shot))
+    _sheet(chrome, name, shots)
+    assert not faults, "\n".join(faults)
+
+
+_LISTEN = """
+window.__faults = [];
+document.addEventListener("securitypolicyviolation", (event) =>
+  window.__faults.push(`CSP ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+"""
+
+
+def _look(
+    browser: Browser, address: str, session: str, variant: tuple[int, str, str], name: str
+) -> tuple[list[str], bytes]:
+    width, language, theme = variant
+    context = browser.new_context(viewport={"width": width, "height": 900}, timezone_id="Asia/Shanghai")
+    faults: list[str] = []
+    try:
+        cookies = {"sessionid": session, "django_language": language, "theme": theme}
+        context.add_cookies([{"name": k, "value": v, "url": address} for k, v in cookies.items() if v])
+        context.add_init_script(_LISTEN)
+        page = context.new_page()
+        page.on("console", lambda m: faults.append(f"console {m.text}") if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: faults.append(f"script {error}"))
+        answer = page.goto(address, wait_until="load")
+        page.wait_for_timeout(700)
+        assert answer is not None
+        expected = EXPECTED_ERRORS.get(name, 200)
+        if answer.status != expected:
+            faults.append(f"status {answer.status}")
+        if expected != 200:  # the browser reports the page's own status as an error
+            faults = [fault for fault in faults if "Failed to load resource" not in fault]
+        faults += page.evaluate("window.__faults")
+        if page.evaluate("document.documentElement.lang") != language:
+            faults.append("wrong language")
+        if page.evaluate("document.documentElement.dataset.bsTheme") != theme:
+            faults.append("wrong theme")
+        faults += _overflow(page, width) + _axe(page)
+        # A window as high as the page, so that what is fixed to its edges stands there in the picture too.
+        height = page.evaluate("document.documentElement.scrollHeight")
+        page.set_viewport_size({"width": width, "height": min(max(height, 700), TALLEST)})
+        return faults, page.screenshot(type="jpeg", quality=80)
+    finally:
+        context.close()
+
+
+def _overflow(page: Page, width: int) -> list[str]:
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    return [f"{wide} px wide"] if wide > width else []
+
+
+def _axe(page: Page) -> list[str]:
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"axe {one['id']} ({len(one['nodes'])}): {node['html'][:160]} {node['failureSummary'][:200]}"
+        for one in found["violations"]
+        for node in one["nodes"][:1]
+    ]
+
+
+def _sheet(browser: Browser, name: str, shots: list[tuple[int, bytes]]) -> None:
+    """Eight pictures on one: the wide ones above, the narrow ones below."""
+    SHEETS.mkdir(parents=True, exist_ok=True)
+    pictures = "".join(
+        f'<img class="w{width}" src="data:image/jpeg;base64,{base64.b64encode(shot).decode()}">'
+        for width, shot in shots
+    )
+    style = "body{margin:8px;background:#888;display:flex;flex-wrap:wrap;gap:8px;align-items:flex-start}"
+    page = browser.new_page(viewport={"width": 1900, "height": 600})
+    page.set_content(f"<style>{style} .w1440{{width:936px}} .w390{{width:312px}}</style>{pictures}")
+    page.screenshot(path=str(SHEETS / f"{name}.png"), full_page=True)
+    page.close()
