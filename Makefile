@@ -44,7 +44,7 @@ cluster: setup ## the small cluster alone, until Ctrl-C
 check: setup ## style, types, layers, migrations, messages
 	$(BIN)/ruff check $(STYLE)
 	$(BIN)/ruff format --check $(STYLE)
-	$(BIN)/mypy apps deploy maasportal
+	MAAS_SECRET_KEY=$@ DATABASE_URL=postgres://$@/$@ REDIS_URL=redis://$@ $(BIN)/mypy apps deploy maasportal
 	$(BIN)/lint-imports
 	$(BIN)/djlint --quiet --lint templates
 	$(PY) -m deploy.local.node npm run --silent lint

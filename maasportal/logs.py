@@ -23,7 +23,7 @@ def logging_config(*, as_json: bool) -> dict[str, Any]:
         cache_logger_on_first_use=True,
     )
     renderer: Any = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=False)
-    tail = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    tail: list[Any] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     tail += [structlog.processors.format_exc_info] if as_json else []
     return {
         "version": 1,

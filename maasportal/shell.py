@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from apps.accounts.models import Tenant
 from apps.accounts.types import Actor, Permission
 
-NAVIGATION: list[tuple[str, list[tuple[str, Promise, str, Permission | None]]]] = [
+NAVIGATION: list[tuple[str | Promise, list[tuple[str, Promise, str, Permission | None]]]] = [
     ("", [("portal:home", gettext_lazy("Home"), "home", None)]),
     (gettext_lazy("Work"), [("jobs:list", gettext_lazy("Jobs"), "player-play", Permission.JOB_VIEW)]),
     (gettext_lazy("Platform"), [("audit:list", gettext_lazy("Audit"), "list-search", Permission.AUDIT_VIEW)]),
@@ -60,7 +60,7 @@ class Shell:
     def _places(self, entries: Iterable[tuple[str, Promise, str, Permission | None]]) -> list[Place]:
         match = self.request.resolver_match
         return [
-            Place(reverse(name), word, icon_name, bool(match) and _same_room(match.view_name, name))
+            Place(reverse(name), word, icon_name, match is not None and _same_room(match.view_name, name))
             for name, word, icon_name, right in entries
             if self.actor and (right is None or self.actor.may(right))
         ]

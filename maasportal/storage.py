@@ -36,7 +36,7 @@ class VendorFinder(FileSystemFinder):
         self.locations, self.storages = [], {}
         for prefix, (folder, _patterns) in settings.VENDOR_FILES.items():
             storage = FileSystemStorage(location=folder)
-            storage.prefix = prefix  # type: ignore[attr-defined]  # where Django's finders keep it too
+            storage.prefix = prefix  # where Django's finders keep it too
             self.locations.append((prefix, str(folder)))
             self.storages[str(folder)] = storage
 

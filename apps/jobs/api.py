@@ -102,7 +102,7 @@ class JobView(GenericAPIView[Job]):
         return Response(JobSerializer(_job(request, pk)).data)
 
 
-class RanksView(GenericAPIView[Job]):
+class RanksView(GenericAPIView[JobRank]):
     serializer_class = RankSerializer
     pagination_class = None
 

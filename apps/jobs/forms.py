@@ -55,12 +55,13 @@ class StepForm(forms.Form):
     """
 
     def __init__(self, draft: Draft, step: str, problems: Iterable[Problem] = ()) -> None:
-        super().__init__(data={k: typed(draft.document[k]) for k in draft.document if k != "template"})
+        data = {k: typed(draft.document[k]) for k in draft.document if k != "template"}
+        super().__init__(data=data)
         self.step, self._problems = step, list(problems)
         for name, field in step_fields(draft, step).items():
             self.fields[name] = _widget(name, field)
             if name not in draft.document:
-                self.data[name] = typed(field.default)
+                data[name] = typed(field.default)
         self.full_clean()
 
     def clean(self) -> None:
@@ -101,8 +102,8 @@ def _widget(name: str, field: Field) -> forms.Field:
     made = forms.CharField(
         required=False,
         strip=False,
-        label=label,
-        help_text=help_text,
+        label=str(label),
+        help_text=str(help_text),
         widget=forms.Textarea(attrs) if lines else forms.TextInput(attrs),
     )
     made.unit = UNITS.get(name, "")  # type: ignore[attr-defined]  # templates/django/forms/field.html shows it inside

@@ -44,7 +44,7 @@ def reconcile_placement(placement: Placement) -> None:
 
 def _is_open(api: KubeApi, queue: str) -> bool:
     found = api.get(objects.path(objects.QUEUE, name=queue))
-    return found.get("status", {}).get("state") == "Open"
+    return bool(found.get("status", {}).get("state") == "Open")
 
 
 def _save(placement: Placement, state: str, problem: str, again: timedelta) -> None:

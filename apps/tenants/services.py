@@ -10,6 +10,8 @@ from apps.adapters.broker import wake
 from apps.audit import services as audit
 from apps.tenants.models import Placement
 
+__all__ = ["Placement", "ask_placement", "due_placements", "placement_of", "placements_of"]
+
 PLACEMENT_ASKED = audit.action("tenant.placement", _("{actor} gave the tenant a place in {cluster}: {gpus} GPUs"))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -11,7 +12,7 @@ class Problem:
 
     field: str
     code: str
-    params: dict[str, str | int | float] = field(default_factory=dict)
+    params: dict[str, str | int | float] = dataclasses.field(default_factory=dict)
 
 
 class InvalidDocument(ValueError):

@@ -23,7 +23,7 @@ from apps.tenants import services as tenants
 def judge_draft(draft_id: str) -> None:
     """Dry-run every object of the draft and a pod of its template; keep the answer for the version that was judged."""
     draft = Draft.objects.for_system().filter(pk=draft_id).first()
-    placement = draft and tenants.placement_of(draft.tenant_id)
+    placement = tenants.placement_of(draft.tenant_id) if draft else None
     if draft is None or placement is None:
         return
     answer: dict[str, Any] = {"version": draft.version, "at": timezone.now().isoformat()}

@@ -92,7 +92,7 @@ def stuck_jobs(actor: Actor, slug: str = "") -> list[Job]:
     cloned = Job.objects.for_system().filter(cloned_from=OuterRef("pk"))
     failed = Q(phase=Phase.FAILED, ended_at__gt=timezone.now() - RECENT) & ~Exists(cloned)
     unpulled = Q(phase=Phase.STARTING, reason="starting.image")
-    own = Job.objects.visible_to(actor).filter(failed | unpulled, owner_id=actor.user_pk or None)
+    own = Job.objects.visible_to(actor).filter(failed | unpulled, owner__id=actor.user_pk or None)
     own = own.filter(tenant__slug=slug) if slug else own
     return list(own.select_related("tenant", "placement__cluster").order_by("-id")[:10])
 

@@ -63,7 +63,7 @@ def submit(actor: Actor, *, tenant_id: int, document: Mapping[str, Any], key: st
     digest = hashlib.sha256(json.dumps([tenant_id, document], sort_keys=True).encode()).hexdigest()
     with connection.cursor() as cursor:  # two requests with one key take turns
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"{actor.user_pk}:{key}"])
-    known = IdempotencyKey.objects.select_related("job").filter(owner_id=actor.user_pk, key=key).first()
+    known = IdempotencyKey.objects.select_related("job").filter(owner__id=actor.user_pk, key=key).first()
     if known is None:
         job = _create(actor, Request(tenant_id, document, new_job_id()))
         IdempotencyKey.objects.create(owner_id=actor.user_pk, key=key, digest=digest, job=job)

@@ -8,8 +8,9 @@ import yaml
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.jobs import services
+from apps.jobs.domain.manifests import Place
 from apps.jobs.management.commands.submit import read_document
-from apps.jobs.services.reading import Place, render_document
+from apps.jobs.services.reading import render_document
 
 
 class Command(BaseCommand):
