@@ -72,11 +72,10 @@ class Session:
         return job not in self.notes and share.is_open
 
     def _order(self, job: Job) -> tuple[Any, ...]:
-        """Important jobs first, then gangs that are not complete, then those that hold least, then old ones."""
+        """Important jobs first, then gangs that are not complete, then those that hold least, then by age and name."""
         total = self.fleet.total
         held = max((v / total[k] for k, v in job.allocated().items() if total.get(k)), default=0.0)
-        metadata = job.group["metadata"]
-        return (-job.priority, job.ready(), held, metadata.get("creationTimestamp", ""), metadata["uid"])
+        return (-job.priority, job.ready(), held, job.group["metadata"].get("creationTimestamp", ""), job.label)
 
     # --- allocate: gangs whole or not at all
 
