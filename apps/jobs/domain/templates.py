@@ -62,6 +62,10 @@ def _torchrun(values: Mapping[str, Any]) -> Container:
     return Container(values["image"], [*launch, *values["script"]], values["environment"])
 
 
+def _command(values: Mapping[str, Any]) -> Container:
+    return Container(values["image"], values["command"], values["environment"])
+
+
 TEMPLATES: dict[str, Template] = {
     "charlm": Template(
         "charlm",
@@ -87,5 +91,11 @@ TEMPLATES: dict[str, Template] = {
         },
         _torchrun,
         icon="brand-python",
+    ),
+    "command": Template(
+        "command",
+        {"image": Image(), "command": Command(), "environment": Environment()},
+        _command,
+        icon="terminal-2",
     ),
 }

@@ -92,6 +92,10 @@ FIELDS: dict[str, tuple[Promise, Promise]] = {
     "seed": (_("Seed"), _("The same seed gives the same run.")),
     "step_seconds": (_("Least time per step"), _("Seconds a step takes at least, so that there is time to watch.")),
     "image": (_("Image"), _("Any image with torchrun in it, such as team/trainer:1.4.")),
+    "command": (
+        _("Command"),
+        _("What every rank runs, such as python train.py. RANK, WORLD_SIZE and MASTER_ADDR are set."),
+    ),
     "script": (_("Script and arguments"), _("What torchrun starts, such as train.py --config base.yaml.")),
     "processes": (_("Processes per rank"), _("torchrun's nproc_per_node, usually one for each GPU.")),
     "environment": (
@@ -114,6 +118,12 @@ TEMPLATES: dict[str, tuple[Promise, Promise]] = {
     "torchrun": (
         _("PyTorch with torchrun"),
         _("Your own image and script, started on every rank with its rank, world size and master address filled in."),
+    ),
+    "command": (
+        _("Any command"),
+        _(
+            "Your own image and command, as they are. Every rank finds its rank, world size and master address in variables."
+        ),
     ),
 }
 
