@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
@@ -15,24 +16,36 @@ from apps.adapters.identity import calls, ring
 from tests.accounts.fake_provider import FakeProvider
 
 
+@pytest.fixture(autouse=True)
+def _cache_of_its_own(settings: Any) -> None:
+    """Runs beside this one share the cache server, and one of them may empty it."""
+    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "accounts"}}
+    cache.clear()
+
+
 @pytest.fixture
-def provider(settings: object, db: None) -> Iterator[FakeProvider]:
+def provider(settings: Any, db: None) -> Iterator[FakeProvider]:
     one = FakeProvider()
     for name, path in {
         "OIDC_ISSUER": "", "OIDC_OP_AUTHORIZATION_ENDPOINT": "/auth", "OIDC_OP_TOKEN_ENDPOINT": "/token",
         "OIDC_OP_USER_ENDPOINT": "/me", "OIDC_OP_JWKS_ENDPOINT": "/jwks", "OIDC_OP_END_SESSION_ENDPOINT": "/end",
     }.items():  # fmt: skip
         setattr(settings, name, one.issuer + path)
-    settings.OIDC_TIMEOUT = (0.5, 0.5)  # type: ignore[attr-defined]
     calls._client.cache_clear()
     ring.forget()
-    cache.clear()
     connection.outside_calls_allowed = True  # the test's own transaction is not the portal's
     for slug, name in (("nlp", "NLP"), ("vision", "视觉")):
         Tenant.objects.get_or_create(slug=slug, defaults={"name": name})
     yield one
     connection.outside_calls_allowed = False
     one.close()
+    calls._client.cache_clear()
+
+
+@pytest.fixture
+def impatient(provider: FakeProvider, settings: Any) -> None:
+    """The portal waits half a second for an answer."""
+    settings.OIDC_TIMEOUT = (0.5, 0.5)
     calls._client.cache_clear()
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-from django.core.cache import cache
 
 from apps.accounts.models import Membership, ProviderSession, Tenant, User
 from apps.adapters.identity import calls, ring
@@ -39,7 +38,6 @@ def portal(live_server: Any, settings: Any, tmp_path: Path) -> Iterator[tuple[st
         setattr(settings, f"OIDC_OP_{name}_ENDPOINT", one.issuer + path)
     calls._client.cache_clear()
     ring.forget()
-    cache.clear()
     Tenant.objects.create(slug="nlp", name="NLP")
     yield live_server.url, one
     one.stop(kill=True)
@@ -132,4 +130,4 @@ def test_sign_out_elsewhere_reaches_the_portal_by_the_back_channel(
     assert time.monotonic() - began < 2
     assert not ProviderSession.objects.exists()
     assert not is_in(reader)
-    assert Entry.objects.filter(action="accounts.signed-out", params__why="provider").count() == 1
+    assert Entry.objects.filter(action="accounts.session-ended-by-provider").count() == 1

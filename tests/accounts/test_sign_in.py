@@ -301,11 +301,12 @@ def test_failing_provider_is_a_503_and_the_next_try_works(
 
 
 @pytest.mark.parametrize("path", ["/token", "/me", "/jwks"])
+@pytest.mark.usefixtures("impatient")
 def test_hanging_provider_holds_nobody_long(visitor: Visitor, provider: FakeProvider, path: str) -> None:
     provider.trouble[path] = "hang"
     began = time.monotonic()
     assert visitor.sign_in().status_code == 503
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 4
 
 
 def test_trouble_at_a_second_sign_in_leaves_the_first_session(visitor: Visitor, provider: FakeProvider) -> None:

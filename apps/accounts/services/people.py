@@ -17,7 +17,9 @@ from apps.accounts.models import Membership, Tenant, User
 from apps.accounts.types import Actor
 from apps.audit.services import action, record, use_case
 
-ROLES_CHANGED = action("accounts.roles-changed", _("The identity provider changed the roles of {target}"))
+ROLES_CHANGED = action(
+    "accounts.roles-changed", _("The identity provider changed a role of {target}: {before} → {after}")
+)
 PREFERENCES_SET = action("accounts.preferences-set", _("{actor} changed their settings"))
 
 on_revoked: list[Callable[[str], None]] = []
@@ -72,7 +74,7 @@ def _set_roles(user: User, roles: GroupRoles) -> None:
 
 def _record_roles(user: User, tenant_id: int | None, before: str, after: str) -> None:
     who = Actor.system("identity-provider")
-    record(ROLES_CHANGED, who, user.audit_id, tenant_id=tenant_id, before=before, after=after)
+    record(ROLES_CHANGED, who, user.audit_id, tenant_id=tenant_id, before=before or "–", after=after or "–")
 
 
 @use_case(PREFERENCES_SET)

@@ -24,17 +24,23 @@ from apps.accounts.services.people import revoked, sync_roles
 from apps.accounts.types import Actor
 from apps.adapters import identity
 from apps.adapters.errors import Refused, Unavailable
-from apps.audit.services import Result, action, record, use_case
+from apps.audit.services import Action, Result, action, record, use_case
 
 log = structlog.get_logger(__name__)
 
 SIGNED_IN = action("accounts.signed-in", _("{actor} signed in"))
-SIGNED_OUT = action("accounts.signed-out", _("A session of {target} ended ({why})"))
+SIGNED_OUT = action("accounts.signed-out", _("{actor} signed out"))
 SIGN_IN_REFUSED = action("accounts.sign-in-refused", _("A sign-in was refused ({reason})"))
 SESSION_ENDED = action("accounts.session-ended", _("{actor} ended one of their sessions"))
+ENDED_BY_PROVIDER = action("accounts.session-ended-by-provider", _("The identity provider ended a session of {target}"))
+ENDED_UNUSED = action("accounts.session-unused", _("A session of {target} ended because it was not used"))
+ENDED_SWITCHED_OFF = action(
+    "accounts.session-switched-off", _("A session of {target} ended: the account is switched off")
+)
 
 LEASE = timedelta(seconds=10)
 """Longer than a refresh may take, so that two never run at once; after a failure it is the pause before the next."""
+PROVIDER, PORTAL = Actor.system("identity-provider"), Actor.system("portal")
 _TROUBLE = "accounts:provider-trouble"
 
 
@@ -93,7 +99,7 @@ def confirm(session_key: str, *, used: bool) -> Standing:
         return Standing.ENDED
     now = timezone.now()
     if not row.user.is_active or row.used_at < _idle_since(now):
-        _end([row], "disabled" if not row.user.is_active else "idle")
+        _end([row], ENDED_UNUSED if row.user.is_active else ENDED_SWITCHED_OFF, by=PORTAL)
         return Standing.ENDED
     if used and now - row.used_at > timedelta(minutes=1):
         ProviderSession.objects.filter(pk=row.pk).update(used_at=now)
@@ -120,7 +126,7 @@ def _ask_provider(row: ProviderSession) -> Standing:
             ProviderSession.objects.filter(pk=row.pk).update(refresh_token=tokens.refresh_token)
         claims = _refreshed_claims(row, tokens)
     except identity.InvalidGrant:
-        _end([row], "provider")
+        _end([row], ENDED_BY_PROVIDER, by=PROVIDER)
         return Standing.ENDED
     except (Unavailable, Refused) as error:
         return _note_failure(row, error)
@@ -199,7 +205,7 @@ def id_token_hint(session_key: str) -> str:
 def end_session(session_key: str) -> None:
     """A person signed out."""
     for row in ProviderSession.objects.select_related("user").filter(session_key=session_key):
-        _end([row], "signed out", by=Actor(row.user.audit_id, row.user.name))
+        _end([row], SIGNED_OUT, by=Actor(row.user.audit_id, row.user.name))
 
 
 def sessions_of(actor: Actor) -> list[ProviderSession]:
@@ -227,16 +233,16 @@ def end_at_provider(said: identity.LogoutClaims) -> int:
             LogoutToken.objects.filter(at__lt=timezone.now() - timedelta(days=1)).delete()
             LogoutToken.objects.create(jti=said.jti)
             ended = list(rows)
-            _end(ended, "provider")
+            _end(ended, ENDED_BY_PROVIDER, by=PROVIDER)
             return len(ended)
     except IntegrityError as error:
         raise Refused("jti") from error
 
 
-def _end(rows: list[ProviderSession], why: str, *, by: Actor | None = None) -> None:
+def _end(rows: list[ProviderSession], what: Action, *, by: Actor) -> None:
     with transaction.atomic():
         for row in rows:
-            record(SIGNED_OUT, by or Actor.system("identity-provider"), row.user.audit_id, why=why)
+            record(what, by, row.user.audit_id)
         _forget(rows)
 
 
