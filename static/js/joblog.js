@@ -146,14 +146,15 @@ export class JobLog {
     element.dataset.id = line.id;
     if (line.step !== null) element.classList.add("has-step");
     if (line.id === this.picked) element.classList.add("picked");
-    const rank = line.rank === null ? "" : `${this.words.rank} ${line.rank}`;
     const step = line.step === null ? "" : this.number.format(line.step);
-    for (const [name, text] of [["", this.time.format(line.at)], ["rank", rank], ["level", line.level], ["n", step], ["", line.text]]) {
-      const cell = document.createElement("span");
-      cell.className = name;
-      cell.textContent = text;
-      element.append(cell);
-    }
+    element.append(
+      cell("", this.time.format(line.at)),
+      cell("rank", line.rank ?? ""),
+      cell("level", line.level),
+      cell("n", step),
+      cell("", line.text),
+    );
+    if (line.rank !== null) element.children[1].prepend(cell("word", `${this.words.rank} `));
     return element;
   }
 
@@ -301,4 +302,11 @@ export class JobLog {
     this.hit = line.id;
     this.#pick(line);
   }
+}
+
+function cell(name, text) {
+  const element = document.createElement("span");
+  element.className = name;
+  element.textContent = text;
+  return element;
 }

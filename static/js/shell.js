@@ -34,7 +34,6 @@ document.body.addEventListener("htmx:afterSwap", (event) => {
   reveal();
 });
 dialog?.addEventListener("submit", () => dialog.close());
-dialog?.addEventListener("close", () => dialog.replaceChildren());
 
 // --- copy ---
 

@@ -147,7 +147,9 @@ def _ended(world: factories.World, owner: User, name: str, phase: Phase, reason:
         ended_at=now - timedelta(minutes=1), running_at=now - timedelta(minutes=4),
     )  # fmt: skip
     _history(job, [*STORY[Phase.RUNNING], phase])
-    JobPhase.objects.filter(job=job, phase=phase).update(reason=reason, reason_params=params)
+    last = JobPhase.objects.filter(job=job, phase=phase)
+    last.update(reason=reason, reason_params=params)
+    Job.objects.filter(pk=job.pk).update(ended_at=last.get().at)
     _train(job, 1, range(1, 90), now)
     _ranks(job, 1, 2, now)
     JobRank.objects.filter(job=job, rank=1).update(phase="Failed", exit_code=3, message="Error", ended_at=now)

@@ -6,101 +6,20 @@ Writes one contact sheet a page to var/prove/, to be looked at.
 from __future__ import annotations
 
 import base64
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import pytest
-from django.core.management import call_command
-from django.db import connection
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from deploy.local.browser import chromium
-from tests.needs import require
-from tests.prove.seeded import Seeds, seed
+from tests.prove.conftest import Portal
 
 ROOT = Path(__file__).parents[2]
 SHEETS = ROOT / "var" / "prove"
 AXE = ROOT / "node_modules/axe-core/axe.min.js"
 TALLEST = 1600
 WIDTHS, THEMES, LANGUAGES = (1440, 390), ("light", "dark"), ("en", "zh-hans")
-QUIET = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 pytestmark = [pytest.mark.prove, pytest.mark.django_db, pytest.mark.timeout(600)]
-
-
-class Portal:
-    """The portal as it is served, on the tests' own database."""
-
-    def __init__(self, url: str, seeds: Seeds) -> None:
-        self.url, self.seeds = url, seeds
-
-
-@pytest.fixture(scope="module")
-def portal(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
-    require("chromium")
-    with django_db_blocker.unblock():
-        seeds = seed()
-        database = connection.settings_dict["NAME"]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    parts = urlsplit(os.environ["DATABASE_URL"])
-    static = tmp_path_factory.mktemp("static")
-    env = os.environ | {
-        "DATABASE_URL": urlunsplit(parts._replace(path=f"/{database}")),
-        "MAAS_BASE_URL": url,
-        "MAAS_ALLOWED_HOSTS": "127.0.0.1",
-        "MAAS_STATIC_STORAGE": "maasportal.storage.ModuleStaticFilesStorage",
-        "MAAS_STATIC_ROOT": str(static),
-        "OIDC_CHECK_SECONDS": "3600",
-        "DJANGO_SETTINGS_MODULE": "maasportal.settings",
-    }
-    subprocess.run([sys.executable, "manage.py", "collectstatic", "--noinput", "-v0"], cwd=ROOT, env=env, check=True)
-    command = [sys.executable, "-m", "uvicorn", "maasportal.asgi:application", f"--port={port}", "--log-level=warning"]
-    server = subprocess.Popen(command, cwd=ROOT, env=env)
-    try:
-        _wait(f"{url}/healthz")
-        yield Portal(url, seeds)
-    finally:
-        server.terminate()
-        server.wait(20)
-        with django_db_blocker.unblock():
-            call_command("flush", interactive=False, verbosity=0)
-
-
-def _wait(url: str) -> None:
-    for _try in range(100):
-        try:
-            urllib.request.urlopen(url, timeout=2).close()
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise TimeoutError(url)
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
-        # Playwright keeps an event loop in this thread; Django would refuse to end the test's transaction beside it.
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-        one = playwright.chromium.launch(executable_path=str(chromium()), args=QUIET)
-        yield one
-        one.close()
 
 
 S = "data-scientist"

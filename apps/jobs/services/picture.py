@@ -68,6 +68,11 @@ class Picture:
         return 100 - self.now
 
     @property
+    def labelled(self) -> bool:
+        """Whether any run has room for its name below the bar."""
+        return any(attempt.fits for attempt in self.attempts)
+
+    @property
     def now_fits(self) -> bool:
         """Whether there is room for a label at now, between those at both ends."""
         return 25 < self.now < 80

@@ -1,0 +1,112 @@
+"""The portal served on the tests' own database, and a browser to look at it with."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from deploy.local.browser import chromium
+from tests.needs import require
+
+if TYPE_CHECKING:
+    from tests.prove.seeded import Seeds
+
+ROOT = Path(__file__).parents[2]
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+
+class Portal:
+    """The portal as it is served; it can be ended and started again at the same address."""
+
+    def __init__(self, url: str, seeds: Seeds, env: dict[str, str]) -> None:
+        self.url, self.seeds, self._env = url, seeds, env
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "uvicorn", "maasportal.asgi:application", f"--port={urlsplit(self.url).port}"]
+        self._server = subprocess.Popen([*command, "--log-level=warning"], cwd=ROOT, env=self._env)
+        _wait(f"{self.url}/healthz")
+
+    def change(self, sql: str, *values: str) -> None:
+        """Change a row at once; a test's own transaction would hide it from the served portal."""
+        with psycopg.connect(self._env["DATABASE_URL"], autocommit=True) as database:
+            database.execute(sql, values)
+
+    def stop(self) -> None:
+        if self._server:
+            self._server.kill()  # as a crash would: open sockets get no farewell
+            self._server.wait(20)
+            self._server = None
+
+
+def _wait(url: str) -> None:
+    for _try in range(150):
+        try:
+            urllib.request.urlopen(url, timeout=2).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise TimeoutError(url)
+
+
+@pytest.fixture(scope="module")
+def portal(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
+    require("chromium")
+    # Models can be imported only once Django is set up, after this file was read.
+    from django.core.management import call_command
+    from django.db import connection
+
+    from tests.prove.seeded import seed
+
+    with django_db_blocker.unblock():
+        seeds = seed()
+        database = connection.settings_dict["NAME"]
+    env = _environment(database, tmp_path_factory.mktemp("static"))
+    subprocess.run([sys.executable, "manage.py", "collectstatic", "--noinput", "-v0"], cwd=ROOT, env=env, check=True)
+    served = Portal(env["MAAS_BASE_URL"], seeds, env)
+    try:
+        served.start()
+        yield served
+    finally:
+        served.stop()
+        with django_db_blocker.unblock():
+            call_command("flush", interactive=False, verbosity=0)
+
+
+def _environment(database: str, static: Path) -> dict[str, str]:
+    """As in production, but on the tests' database; static files are collected anew."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = urlsplit(os.environ["DATABASE_URL"])
+    return os.environ | {
+        "DATABASE_URL": urlunsplit(address._replace(path=f"/{database}")),
+        "MAAS_BASE_URL": f"http://127.0.0.1:{port}",
+        "MAAS_ALLOWED_HOSTS": "127.0.0.1",
+        "MAAS_STATIC_STORAGE": "maasportal.storage.ModuleStaticFilesStorage",
+        "MAAS_STATIC_ROOT": str(static),
+        "OIDC_CHECK_SECONDS": "3600",
+        "DJANGO_SETTINGS_MODULE": "maasportal.settings",
+    }
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Browser]:
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        # Playwright keeps an event loop in this thread; Django would refuse to end the test's transaction beside it.
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        one = playwright.chromium.launch(executable_path=str(chromium()), args=QUIET)
+        yield one
+        one.close()

@@ -1,0 +1,172 @@
+"""Pages while things happen: what is typed is kept, what changes shows, and no line is lost."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.utils import timezone
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from apps.jobs.models import Job
+from apps.streams import services as streams
+from apps.streams.services import hints
+from tests.prove.conftest import Portal
+
+pytestmark = [pytest.mark.prove, pytest.mark.django_db, pytest.mark.timeout(240)]
+
+
+@pytest.fixture
+def desk(portal: Portal, chrome: Browser) -> Iterator[BrowserContext]:
+    """A browser signed in as the data scientist."""
+    context = chrome.new_context(viewport={"width": 1440, "height": 900}, base_url=portal.url)
+    context.add_cookies([{"name": "sessionid", "value": portal.seeds.cookies["data-scientist"], "url": portal.url}])
+    yield context
+    context.close()
+
+
+def write(job: Job, *numbers: int) -> None:
+    """Lines and points as a log follower writes them."""
+    now = timezone.now()
+    lines = [streams.LogLine(int(now.timestamp() * 1e9), "INFO", 0, n, f"line {n} of the test") for n in numbers]
+    points = [streams.LivePoint("loss", n, 1.5, int(now.timestamp() * 1e3)) for n in numbers]
+    source = streams.Source(0, 1, "master-0")
+    streams.append(job.topic, streams.LogFrame(source, lines), streams.PointsFrame(source, points))
+
+
+def numbers(page: Page) -> list[int]:
+    texts = page.locator("#log .log-line").all_inner_texts()
+    return [int(found[1]) for text in texts if (found := re.search(r"line (\d+) of the test", text))]
+
+
+def test_the_log_follows_and_an_outage_of_the_portal_loses_and_doubles_no_line(
+    portal: Portal, desk: BrowserContext
+) -> None:
+    job = portal.seeds.running
+    page = desk.new_page()
+    page.goto(f"/jobs/{job.pk}/")
+    expect(page.locator("#log")).to_contain_text("Loss: ")
+    write(job, 1001, 1002)
+    expect(page.locator("#log")).to_contain_text("line 1002 of the test")
+    portal.stop()
+    expect(page.locator("#offline")).to_be_visible()
+    write(job, 1003, 1004)
+    portal.start()
+    expect(page.locator("#offline")).to_be_hidden(timeout=30_000)
+    write(job, 1005)
+    expect(page.locator("#log")).to_contain_text("line 1005 of the test", timeout=15_000)
+    assert numbers(page) == [1001, 1002, 1003, 1004, 1005]
+    page.reload()
+    expect(page.locator("#log")).to_contain_text("line 1005 of the test")
+    assert numbers(page) == [1001, 1002, 1003, 1004, 1005]
+
+
+def test_a_point_of_the_curve_leads_to_its_lines_and_the_address_keeps_the_choice(
+    portal: Portal, desk: BrowserContext
+) -> None:
+    page = desk.new_page()
+    page.goto(f"/jobs/{portal.seeds.restarted.pk}/")
+    page.locator("#chart .u-over").click(position={"x": 300, "y": 80})
+    picked = page.locator("#log .log-line.picked")
+    expect(picked).to_have_count(1)
+    step = re.search(r"#.*step=(\d+)", page.url)
+    assert step
+    expect(picked).to_contain_text(step[1])
+    page.locator("[data-rank='1']").click()
+    expect(page.locator("#log .log-line").first).to_contain_text("batch 0412")
+    page.reload()
+    expect(page.locator("[data-rank='1']")).to_have_attribute("aria-pressed", "true")
+    assert not [text for text in page.locator("#log .log-line").all_inner_texts() if "Loss" in text]
+
+
+def test_a_hint_brings_the_new_state_without_a_reload(portal: Portal, desk: BrowserContext) -> None:
+    job = portal.seeds.waiting
+    page = desk.new_page()
+    page.goto(f"/jobs/{job.pk}/")
+    page.wait_for_timeout(800)
+    page.evaluate("window.same = true")
+    portal.change("UPDATE jobs_job SET phase = 'starting', reason = 'starting.placed' WHERE id = %s", job.pk)
+    commit_hint(job.topic)
+    expect(page.locator("#state .pill")).to_have_text("Starting", timeout=5000)
+    assert page.evaluate("window.same")
+
+
+def commit_hint(topic: str) -> None:
+    """A hint goes out on commit, which a test's transaction never reaches; nor may it go out beside an event loop."""
+    message = {"type": "topic.changed", "topic": topic}
+    with ThreadPoolExecutor(1) as elsewhere:
+        elsewhere.submit(hints._send, hints.group_of(topic), message).result()
+
+
+def test_stopping_asks_once_and_says_what_will_happen(portal: Portal, desk: BrowserContext) -> None:
+    page = desk.new_page()
+    page.goto(f"/jobs/{portal.seeds.running.pk}/")
+    page.get_by_role("link", name="Stop job").click()
+    dialog = page.locator("#dialog")
+    expect(dialog).to_contain_text("checkpoints, log and curve stay")
+    dialog.get_by_role("link", name="Let it run").click()
+    expect(dialog).to_be_hidden()
+    page.get_by_role("link", name="Stop job").click()
+    dialog.get_by_role("button", name="Stop job").click()
+    expect(page.locator("#toasts")).to_contain_text("is being stopped")
+    expect(page.locator("#state")).to_contain_text("The job is being stopped.")
+    expect(dialog).to_be_hidden()
+
+
+def test_what_is_typed_is_kept_on_the_way_back_and_by_itself(portal: Portal, desk: BrowserContext) -> None:
+    page = desk.new_page()
+    page.goto("/jobs/new")
+    page.get_by_role("button", name="Begin with Character language model").click()
+    page.get_by_label("Name", exact=True).fill("kept run")
+    page.get_by_label("Steps", exact=True).fill("1.5")
+    expect(page.locator("#panel")).to_contain_text("still needs a look", timeout=5000)
+    page.get_by_role("button", name="Size and queue").click()
+    expect(page.locator(".error-summary")).to_contain_text("“1.5” is not a whole number.")
+    expect(page.get_by_label("Steps", exact=True)).to_have_value("1.5")
+    page.get_by_label("Steps", exact=True).fill("120")
+    page.get_by_role("button", name="Size and queue").click()
+    page.get_by_label("Ranks", exact=True).fill("4")
+    page.get_by_role("button", name="Data and code").click()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("kept run")
+    page.get_by_role("button", name="Size and queue").click()
+    expect(page.get_by_label("Ranks", exact=True)).to_have_value("4")
+    page.get_by_role("button", name="Review job").click()
+    expect(page.locator("#answer")).to_contain_text("Asking the API server")
+    page.get_by_role("button", name="Submit to NLP").dblclick()
+    expect(page).to_have_url(re.compile(r"/jobs/[0-9A-Z]{26}/$"))
+    expect(page.locator("h1")).to_have_text("kept run")
+
+
+def test_two_tabs_clash_openly_and_neither_loses(portal: Portal, desk: BrowserContext) -> None:
+    address = f"/drafts/{portal.seeds.draft.pk}/data"
+    one, two = desk.new_page(), desk.new_page()
+    one.goto(address)
+    two.goto(address)
+    one.get_by_label("Note to the team").fill("from the first tab")
+    expect(one.locator("#saved-at")).not_to_have_attribute("data-dirty", "", timeout=5000)
+    two.get_by_label("Note to the team").fill("from the second tab")
+    expect(two.locator("#panel")).to_contain_text("Another tab saved this draft", timeout=5000)
+    two.get_by_role("button", name="Size and queue").click()
+    expect(two.locator("table")).to_contain_text("from the first tab")
+    expect(two.locator("table")).to_contain_text("from the second tab")
+    two.get_by_role("button", name="Keep what I typed here").click()
+    expect(two).to_have_url(re.compile("/size$"))
+    one.goto(address)
+    expect(one.get_by_label("Note to the team")).to_have_value("from the second tab")
+
+
+def test_one_who_types_fast_and_presses_next_at_once_does_not_clash_with_the_own_save(
+    portal: Portal, desk: BrowserContext
+) -> None:
+    page = desk.new_page()
+    page.goto(f"/drafts/{portal.seeds.draft.pk}/size")
+    for attempt in range(4, 9):
+        page.get_by_label("Attempts").fill(str(attempt))
+        time.sleep(0.88)  # just about when the page saves by itself
+        page.get_by_role("button", name="Review job").click()
+        expect(page).to_have_url(re.compile("/review$"))
+        page.get_by_role("link", name="Size and queue").last.click()
+        expect(page.get_by_label("Attempts")).to_have_value(str(attempt))
