@@ -37,7 +37,7 @@ class Job(models.Model):
     that somebody does. Only `moves.move` writes `phase`."""
 
     id = models.CharField(primary_key=True, max_length=26, default=new_job_id, editable=False)
-    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="+")
+    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="+", db_index=False)
     owner = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+")
     placement = models.ForeignKey("tenants.Placement", on_delete=models.PROTECT, related_name="+")
     name = models.CharField(max_length=63)
@@ -64,7 +64,7 @@ class Job(models.Model):
         indexes = [
             models.Index(fields=["tenant", "-id"], name="job_tenant"),
             models.Index(fields=["due_at"], name="job_due", condition=Q(due_at__isnull=False)),
-            models.Index(fields=["tenant", "phase"], name="job_unfinished", condition=~Q(phase__in=list(FINAL))),
+            models.Index(fields=["tenant", "phase"], name="job_unfinished", condition=~Q(phase__in=sorted(FINAL))),
         ]
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ START_SECONDS = 90
 
 
 class Demo:
-    """`with Demo() as demo:` runs `make demo`'s program until the block ends. `seconds` is how long it took to be ready."""
+    """`with Demo() as demo:` runs the program of `make demo`; `seconds` is how long it took to be ready."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self.given = directory
