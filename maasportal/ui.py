@@ -180,9 +180,11 @@ def unlocalized(value: float) -> str:
 
 @register.filter
 def figure(value: float | None) -> str:
-    """A loss or the like, in four significant figures."""
+    """A loss or the like: three decimals, or four significant figures where those would say nothing."""
     if value is None:
         return "–"
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "∞"
     return f"{value:.4g}" if value and not 0.001 <= abs(value) < 10_000 else f"{value:.3f}"
 
 

@@ -50,7 +50,10 @@ def entries(request: HttpRequest) -> HttpResponse:
     kept = f"{urlencode(query)}&" if query else ""
     context = {
         "rows": [_row(entry, names) for entry in some],
-        "page": {"older": older and f"{kept}before={older}", "newer": newer and f"{kept}after={newer}"},
+        "page": {
+            "older": f"{kept}before={older}" if older else "",
+            "newer": f"{kept}after={newer}" if newer else "",
+        },
         "actions": sorted(services.actions()),
         "filters": [(key, request.GET[key]) for key in ("actor", "target") if request.GET.get(key)],
         "filtered": bool(query),

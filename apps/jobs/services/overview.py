@@ -128,7 +128,8 @@ def _ready(job: Job, points: list[streams.LastPoint], total: int | None) -> date
     if seconds <= 0 or steps <= 0:
         return None
     left = timedelta(seconds=min(seconds / steps * max(0, total - last.step), 10 * 365 * 86400))
-    return last.at + left
+    ready = last.at + left
+    return ready if ready > timezone.now() else None  # it has fallen behind its pace: nobody knows
 
 
 @dataclass(frozen=True)

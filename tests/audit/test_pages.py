@@ -1,0 +1,65 @@
+"""The audit page: whose entries, in whose words, how far back."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.db import transaction
+from django.urls import reverse
+
+from apps.accounts.domain import Role
+from apps.accounts.types import Actor
+from apps.audit import services as audit
+from apps.audit.models import Entry
+from apps.jobs.services.submit import JOB_SUBMITTED
+from tests.factories import World
+from tests.pages import browser
+
+
+def tell(actor: Actor, tenant_id: int | None, target: str = "job:1", **params: Any) -> None:
+    with transaction.atomic():
+        audit.record(JOB_SUBMITTED, actor, target, tenant_id=tenant_id, **{"name": "first light", "gpus": 2, **params})
+
+
+def text(response: Any) -> str:
+    return str(response.content.decode())
+
+
+def test_an_entry_is_a_sentence_with_names_and_nothing_in_it_is_markup(world: World) -> None:
+    tell(world.actor(Role.SCIENTIST), world.nlp.pk, name="<i>x</i>")
+    page = text(browser(world.people[Role.AUDITOR]).get(reverse("audit:list")))
+    assert "<b>Data-Scientist</b> submitted the job <b>&lt;i&gt;x&lt;/i&gt;</b> with <b>2</b> GPUs" in page
+
+
+def test_a_team_admin_reads_their_tenant_an_auditor_everything_others_nothing(world: World) -> None:
+    tell(world.actor(Role.SCIENTIST), world.nlp.pk, name="ours")
+    tell(world.stranger().actor(), world.vision.pk, name="theirs")
+    tell(Actor.system("watch"), None, name="the platform's")
+
+    def seen(role: Role, **query: str) -> set[str]:
+        page = text(browser(world.people[role]).get(reverse("audit:list"), query))
+        return set(re.findall("ours|theirs|the platform&#x27;s", page))
+
+    assert seen(Role.TEAM_ADMIN) == {"ours"}
+    assert seen(Role.AUDITOR) == {"ours", "theirs", "the platform&#x27;s"}
+    assert seen(Role.AUDITOR, tenant="vision") == {"theirs"}
+    assert seen(Role.TEAM_ADMIN, tenant="vision") == set()
+    assert browser(world.scientist).get(reverse("audit:list")).status_code == 403
+
+
+def test_pages_meet_and_filters_stay(world: World) -> None:
+    for number in range(60):
+        tell(world.actor(Role.SCIENTIST), world.nlp.pk, target=f"job:{number}")
+    client = browser(world.people[Role.AUDITOR])
+    first = client.get(reverse("audit:list"), {"action": "job.submitted"}).context
+    second = client.get(f"{reverse('audit:list')}?{first['page']['older']}").context
+    ids = [row.entry.pk for row in [*first["rows"], *second["rows"]]]
+    assert ids == list(Entry.objects.order_by("-pk").values_list("pk", flat=True))
+    assert second["page"]["older"] == ""
+    assert "action=job.submitted" in second["page"]["newer"]
+
+
+def test_somebody_erased_stays_somebody(world: World) -> None:
+    tell(Actor(id="user:00000000-0000-0000-0000-000000000000", name="x"), world.nlp.pk)
+    assert "somebody erased" in text(browser(world.people[Role.AUDITOR]).get(reverse("audit:list")))

@@ -1,0 +1,139 @@
+"""Home, help, and what stands around every page."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.template import Context, Template
+from django.urls import reverse
+from django.utils import timezone, translation
+
+from apps.accounts.domain import Role
+from apps.jobs.domain.phases import Phase
+from maasportal import ui
+from tests import factories
+from tests.factories import World
+from tests.pages import browser
+
+TEMPLATES = Path(__file__).parents[2] / "templates"
+
+
+def text(response: Any) -> str:
+    return str(response.content.decode())
+
+
+def test_home_of_somebody_new_says_why_it_is_empty_and_offers_the_one_way_on(world: World) -> None:
+    page = text(browser(world.scientist).get("/"))
+    assert "No jobs yet" in page
+    assert "Nothing needs you" in page
+    assert f'href="{reverse("jobs:new")}"' in page
+    outsider = text(browser(factories.user("nobody")).get("/"))
+    assert "not a member of any tenant yet" in outsider
+    assert "New job" not in outsider
+
+
+def test_home_names_what_needs_me_and_nothing_that_does_not(world: World) -> None:
+    me, now = world.scientist, timezone.now()
+
+    def failed(name: str, days: int, **more: Any) -> Any:
+        ended = now - timedelta(days=days)
+        return factories.job(me, world.place, document={"name": name}, phase=Phase.FAILED, ended_at=ended, **more)
+
+    failed("fresh", 1)
+    failed("long ago", 5)
+    cloned = failed("cloned since", 1)
+    factories.job(me, world.place, document={"name": "the clone"}, cloned_from=cloned, phase=Phase.SUCCEEDED)
+    factories.draft(me, world.nlp, name="half done")
+    factories.draft(world.people[Role.TEAM_ADMIN], world.nlp, name="another's")
+    page = text(browser(me).get("/"))
+    needs = page[page.index('id="needs"') : page.index('id="running"')]
+    assert "fresh failed" in needs
+    assert "half done is not submitted" in needs
+    assert "<b>2</b> things need you" in page
+    assert not re.search("long ago|cloned since failed|another's", needs)
+
+
+def test_gpus_in_use_count_jobs_on_nodes_against_the_queues_limit(world: World) -> None:
+    factories.job(world.scientist, world.place, phase=Phase.RUNNING)
+    factories.job(world.scientist, world.place, phase=Phase.RESTARTING, document={"ranks": 4})
+    factories.job(world.scientist, world.place, phase=Phase.WAITING, document={"ranks": 8})
+    factories.job(world.stranger(), world.other_place, phase=Phase.RUNNING)
+    context = browser(world.scientist).get("/").context
+    assert [(use.slug, use.used, use.limit, use.left, use.waiting) for use in context["uses"]] == [
+        ("nlp", 6, 16, 10, 1)
+    ]
+    operator = browser(world.people[Role.OPERATOR]).get("/").context
+    assert [(use.slug, use.used) for use in operator["uses"]] == [("nlp", 6), ("vision", 2)]
+
+
+def test_the_rail_shows_only_what_one_may_see(world: World) -> None:
+    audit = f'href="{reverse("audit:list")}"'
+    assert audit not in text(browser(world.scientist).get("/"))
+    assert audit in text(browser(world.people[Role.TEAM_ADMIN]).get("/"))
+    assert audit in text(browser(world.people[Role.AUDITOR]).get("/"))
+
+
+def test_help_comes_as_a_page_and_as_a_dialog(world: World) -> None:
+    client = browser(world.scientist)
+    assert "<html" in text(client.get(reverse("portal:help")))
+    assert "<html" not in text(client.get(reverse("portal:help"), headers={"HX-Request": "true"}))
+
+
+@pytest.mark.parametrize("name", ["404", "403", "csrf", "500", "503"])
+def test_an_error_page_needs_neither_database_nor_request(name: str) -> None:
+    page = Template(f'{{% extends "errors/{name}.html" %}}').render(Context())
+    assert "What happened" in page
+    assert "What you can do" in page
+
+
+INLINE = re.compile(r"""\sstyle=|\son[a-z]+=|\shx-on|javascript:|<style|hx-vals=['"]js:|<script(?![^>]*\bsrc=)""")
+
+
+def test_no_template_has_inline_script_or_style() -> None:
+    """The policy of the pages forbids them: they would be dead, and the reader would see an unstyled page."""
+    found = [
+        f"{path.relative_to(TEMPLATES)}: {match[0].strip()}"
+        for path in TEMPLATES.rglob("*.html")
+        for match in INLINE.finditer(path.read_text())
+    ]
+    assert found == []
+
+
+def test_every_phase_has_a_look_and_every_icon_a_file() -> None:
+    assert ui.LOOKS.keys() == set(Phase)
+    used = {name for path in TEMPLATES.rglob("*.html") for name in re.findall(r'{% icon "([^"]+)"', path.read_text())}
+    for name in used | {name for _tone, name in ui.LOOKS.values()}:
+        assert "<path" in ui.icon(name)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "0 s"),
+        (59, "59 s"),
+        (61, "1 min 1 s"),
+        (660, "11 min"),
+        (3600, "1 h"),
+        (8040, "2 h 14 min"),
+        (183600, "2 d 3 h"),
+    ],
+)
+def test_durations_have_two_units_at_most(seconds: int, said: str) -> None:
+    with translation.override("en"):
+        assert ui.duration(seconds) == said
+
+
+def test_figures_keep_their_size_readable() -> None:
+    assert [ui.figure(value) for value in (1.8342, 0.0, 1e-5, 123456.0, None)] == [
+        "1.834",
+        "0.000",
+        "1e-05",
+        "1.235e+05",
+        "–",
+    ]
+    assert ui.figure(float("nan")) == "NaN"
+    assert [ui.initials(name) for name in ("陈静", "Li Na", "Inês Duarte", "")] == ["陈", "LN", "ID", "?"]
