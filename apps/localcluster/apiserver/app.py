@@ -146,7 +146,7 @@ class ApiServer:
 
     async def _route(self, request: Request) -> Answer:
         kind, target, method = request.kind, request.target, request.method
-        if self.registry.is_review(kind):
+        if kind.review:
             if method != "POST" or target.name:
                 raise no_method()
             return reviews.review(self.store, self.rbac, request)

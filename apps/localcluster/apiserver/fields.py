@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from apps.localcluster.apiserver.kinds import Kind
+from apps.localcluster.apiserver.schemas import METADATA, subschema
 
 Object = dict[str, Any]
 Path = tuple[str, ...]
@@ -19,59 +20,6 @@ Fields = set[Path]
 
 ATOMIC, GRANULAR, SET, MAP = "atomic", "granular", "set", "map"
 
-# Lists of built-in kinds whose items are told apart by keys. A list that is not here is one value.
-LIST_KEYS: dict[str, tuple[str, ...]] = {
-    "containers": ("name",),
-    "initContainers": ("name",),
-    "ephemeralContainers": ("name",),
-    "env": ("name",),
-    "volumes": ("name",),
-    "volumeMounts": ("mountPath",),
-    "volumeDevices": ("devicePath",),
-    "imagePullSecrets": ("name",),
-    "hostAliases": ("ip",),
-    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
-    "schedulingGates": ("name",),
-    "conditions": ("type",),
-    "ownerReferences": ("uid",),
-    "addresses": ("type",),
-    "podIPs": ("ip",),
-    "hostIPs": ("ip",),
-    "webhooks": ("name",),
-    "matchConditions": ("name",),
-    "claims": ("name",),
-}
-PORT_KEYS = {"Service": ("port", "protocol"), "Pod": ("containerPort", "protocol")}
-SET_LISTS = {"finalizers", "loadBalancerSourceRanges"}
-# Maps and structs of built-in kinds that are one value.
-ATOMIC_MAPS = {
-    "selector",
-    "nodeSelector",
-    "labelSelector",
-    "configMapKeyRef",
-    "secretKeyRef",
-    "fieldRef",
-    "resourceFieldRef",
-    "secretRef",
-    "involvedObject",
-    "related",
-    "roleRef",
-    "claimRef",
-    "podSelector",
-    "namespaceSelector",
-    "objectSelector",
-}
-# Parts that an empty object of a built-in kind has already, so that creating it adds nothing there.
-ALWAYS_THERE = {
-    ("f:metadata",),
-    ("f:spec",),
-    ("f:status",),
-    ("f:spec", "f:containers"),
-    ("f:spec", "f:template"),
-    ("f:spec", "f:template", "f:metadata"),
-    ("f:spec", "f:template", "f:spec"),
-    ("f:spec", "f:template", "f:spec", "f:containers"),
-}
 UNOWNED: Fields = {
     ("f:apiVersion",),
     ("f:kind",),
@@ -96,10 +44,11 @@ UNOWNED: Fields = {
 
 @dataclass(frozen=True)
 class Shape:
-    """How one value is merged: `type` of the four above, `keys` of a MAP list."""
+    """How one value is merged: `type` of the four above; `keys` of a MAP list and what they are when left out."""
 
     type: str
     keys: tuple[str, ...] = ()
+    defaults: Object = field(default_factory=dict)
 
 
 class Schema:
@@ -110,50 +59,35 @@ class Schema:
 
     def declared(self, path: Path) -> bool:
         """Whether the last element is a field of a known structure rather than a key of a free map."""
-        if not self.kind.custom:
+        if not self.kind.custom or len(path) == 1:
             return True
-        if len(path) == 1:
-            return True
-        return path[-1][2:] in (self._node(path[:-1]).get("properties") or {})
+        return path[-1][2:] in (self.node(path[:-1]).get("properties") or {})
+
+    def present(self, path: Path) -> bool:
+        """Whether an empty object has this part already, so that creating it adds nothing there."""
+        return not self.kind.custom and bool(self.node(path).get("x-present"))
 
     def shape(self, path: Path, value: object) -> Shape:
         if isinstance(value, list):
-            return self._list(path)
-        if isinstance(value, dict):
-            return Shape(ATOMIC if self._atomic_map(path) else GRANULAR)
+            node = self.node(path)
+            keys = tuple(node.get("x-kubernetes-list-map-keys") or ())
+            properties = (node.get("items") or {}).get("properties") or {}
+            defaults = {key: properties[key]["default"] for key in keys if "default" in properties.get(key, {})}
+            return Shape(node.get("x-kubernetes-list-type", ATOMIC), keys, defaults)
+        if isinstance(value, dict) and self.node(path).get("x-kubernetes-map-type") != ATOMIC:
+            return Shape(GRANULAR)
         return Shape(ATOMIC)
 
-    def _list(self, path: Path) -> Shape:
-        name = path[-1][2:] if path else ""
-        if path[:1] == ("f:metadata",):
-            return Shape(SET) if name == "finalizers" else Shape(MAP, ("uid",))
-        if self.kind.custom:
-            node = self._node(path)
-            type_ = node.get("x-kubernetes-list-type", ATOMIC)
-            return Shape(type_, tuple(node.get("x-kubernetes-list-map-keys") or ()))
-        if name == "ports":
-            return Shape(MAP, PORT_KEYS["Pod"] if "f:containers" in path else PORT_KEYS["Service"])
-        if name in LIST_KEYS:
-            return Shape(MAP, LIST_KEYS[name])
-        return Shape(SET if name in SET_LISTS else ATOMIC)
-
-    def _atomic_map(self, path: Path) -> bool:
-        if not path or path[0] == "f:metadata":
-            return False
-        if self.kind.custom:
-            return bool(self._node(path).get("x-kubernetes-map-type") == ATOMIC)
-        return path[-1][2:] in ATOMIC_MAPS and path[0] != "f:data"
-
-    def _node(self, path: Path) -> Object:
+    def node(self, path: Path) -> Object:
+        """The schema at a path; empty when nothing is known of it."""
         node = self.kind.schema
-        for element in path:
-            if element.startswith("f:"):
-                properties = node.get("properties") or {}
-                node = properties.get(element[2:]) or node.get("additionalProperties") or {}
+        for place, element in enumerate(path):
+            if place == 0 and element == "f:metadata":
+                node = METADATA
+            elif element.startswith("f:"):
+                node = subschema(node, element[2:])
             else:
                 node = node.get("items") or {}
-            if not isinstance(node, dict):
-                return {}
         return node
 
 
@@ -162,9 +96,8 @@ def item_element(shape: Shape, item: object) -> str:
     if shape.type == SET:
         return "v:" + json.dumps(item, separators=(",", ":"), ensure_ascii=False)
     assert isinstance(item, dict)
-    keys = {key: item["protocol"] if key in item else "TCP" for key in shape.keys if key == "protocol"}
-    keys |= {key: item[key] for key in shape.keys if key != "protocol"}
-    return "k:" + json.dumps({key: keys[key] for key in sorted(keys)}, separators=(",", ":"), ensure_ascii=False)
+    keys = {key: item[key] if key in item or key not in shape.defaults else shape.defaults[key] for key in shape.keys}
+    return "k:" + json.dumps(dict(sorted(keys.items())), separators=(",", ":"), ensure_ascii=False)
 
 
 def children(schema: Schema, path: Path, value: object) -> Iterator[tuple[Path, Any]]:
@@ -197,9 +130,7 @@ def fields_of(schema: Schema, value: object, path: Path = ()) -> Fields:
 
 def everything_in(schema: Schema, value: object, path: Path) -> Fields:
     """All paths of a value that was added or removed, its inner nodes included."""
-    found: Fields = {path}
-    if not schema.kind.custom and path in ALWAYS_THERE:
-        found = set()
+    found: Fields = set() if schema.present(path) else {path}
     for child_path, child in children(schema, path, value):
         found |= everything_in(schema, child, child_path)
     return found

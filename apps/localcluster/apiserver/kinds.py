@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 Object = dict[str, Any]
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+EDIT = ("get", "patch", "update")
 
 
 @dataclass(frozen=True)
 class Kind:
     """One kind in one version. `subresources` maps a name to (kind of its body, verbs); `selectable` lists the field
-    selectors it takes besides metadata.name and metadata.namespace; `generation` says that changes of anything but
-    metadata and status are counted."""
+    selectors besides metadata.name and metadata.namespace; `generation`: changes of the specification are counted;
+    `review`: a question that is answered and not stored; `schema` is structural, as in a custom resource definition."""
 
     group: str
     version: str
@@ -28,6 +32,7 @@ class Kind:
     subresources: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     selectable: tuple[str, ...] = ()
     generation: bool = False
+    review: bool = False
     custom: bool = False
     schema: Object = field(default_factory=dict)
     singular: str = ""
@@ -55,203 +60,80 @@ class Kind:
         return ("metadata.name", "metadata.namespace", *self.selectable)
 
 
-EDIT = ("get", "patch", "update")
-
-
-def _status(kind: str) -> dict[str, tuple[str, tuple[str, ...]]]:
-    return {"status": (kind, EDIT)}
-
-
-CORE_KINDS = (
-    Kind(
-        "",
-        "v1",
-        "Namespace",
-        "namespaces",
-        False,
-        ("ns",),
-        verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"),
-        subresources={"finalize": ("Namespace", ("update",))} | _status("Namespace"),
-        selectable=("status.phase",),
-    ),
-    Kind("", "v1", "Node", "nodes", False, ("no",), subresources=_status("Node"), selectable=("spec.unschedulable",)),
-    Kind(
-        "",
-        "v1",
-        "Pod",
-        "pods",
-        True,
-        ("po",),
-        ("all",),
-        subresources={
-            "binding": ("Binding", ("create",)),
-            "eviction": ("Eviction", ("create",)),
-            "log": ("Pod", ("get",)),
-        }
-        | _status("Pod"),
-        selectable=(
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.nominatedNodeName",
-        ),
-        generation=True,
-    ),
-    Kind("", "v1", "Service", "services", True, ("svc",), ("all",), subresources=_status("Service")),
-    Kind("", "v1", "ConfigMap", "configmaps", True, ("cm",)),
-    Kind("", "v1", "Secret", "secrets", selectable=("type",)),
-    Kind(
-        "",
-        "v1",
-        "PersistentVolumeClaim",
-        "persistentvolumeclaims",
-        True,
-        ("pvc",),
-        subresources=_status("PersistentVolumeClaim"),
-    ),
-    Kind("", "v1", "PersistentVolume", "persistentvolumes", False, ("pv",), subresources=_status("PersistentVolume")),
-    Kind(
-        "",
-        "v1",
-        "Event",
-        "events",
-        True,
-        ("ev",),
-        selectable=(
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "involvedObject.apiVersion",
-            "involvedObject.resourceVersion",
-            "involvedObject.fieldPath",
-            "reason",
-            "reportingComponent",
-            "source",
-            "type",
-        ),
-    ),
-    Kind(
-        "",
-        "v1",
-        "ServiceAccount",
-        "serviceaccounts",
-        True,
-        ("sa",),
-        subresources={"token": ("TokenRequest", ("create",))},
-    ),
-    Kind("", "v1", "ResourceQuota", "resourcequotas", True, ("quota",), subresources=_status("ResourceQuota")),
-    Kind("", "v1", "LimitRange", "limitranges", True, ("limits",)),
-)
-
-RBAC, ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
-GROUP_KINDS = (
-    Kind(RBAC, "v1", "Role", "roles"),
-    Kind(RBAC, "v1", "RoleBinding", "rolebindings"),
-    Kind(RBAC, "v1", "ClusterRole", "clusterroles", False),
-    Kind(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False),
-    Kind("coordination.k8s.io", "v1", "Lease", "leases"),
-    Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, ("pc",)),
-    Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, ("sc",)),
-    Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", True, ("netpol",), generation=True),
-    Kind(
-        ADMISSION,
-        "v1",
-        "ValidatingWebhookConfiguration",
-        "validatingwebhookconfigurations",
-        False,
-        categories=("api-extensions",),
-        generation=True,
-    ),
-    Kind(
-        ADMISSION,
-        "v1",
-        "MutatingWebhookConfiguration",
-        "mutatingwebhookconfigurations",
-        False,
-        categories=("api-extensions",),
-        generation=True,
-    ),
-    Kind(
-        "apiextensions.k8s.io",
-        "v1",
-        "CustomResourceDefinition",
-        "customresourcedefinitions",
-        False,
-        ("crd", "crds"),
-        ("api-extensions",),
-        subresources=_status("CustomResourceDefinition"),
-        generation=True,
-    ),
-)
-
-# Answered from what the server knows, never stored.
-REVIEW_KINDS = (
-    Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False, verbs=("create",)),
-    Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False, verbs=("create",)),
-    Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", False, verbs=("create",)),
-)
+def built_in_kinds() -> list[Kind]:
+    """The kinds of `kinds.yaml` with their schemas from `schemas.yaml`."""
+    folder = Path(__file__).parent
+    schemas = yaml.load((folder / "schemas.yaml").read_text(), Loader=yaml.CSafeLoader)["kinds"]
+    kinds = []
+    for section in yaml.load((folder / "kinds.yaml").read_text(), Loader=yaml.CSafeLoader):
+        for row in section["kinds"]:
+            subresources = {name: (body, tuple(verbs)) for name, (body, *verbs) in row.get("subresources", {}).items()}
+            if row.get("status"):
+                subresources["status"] = (row["kind"], EDIT)
+            kinds.append(
+                Kind(
+                    section["group"],
+                    section["version"],
+                    row["kind"],
+                    row["plural"],
+                    row.get("namespaced", True),
+                    tuple(row.get("short", ())),
+                    tuple(row.get("categories", ())),
+                    tuple(row.get("verbs", ALL_VERBS)),
+                    subresources,
+                    tuple(row.get("fields", ())),
+                    generation=row.get("generation", False),
+                    review=row.get("review", False),
+                    schema=schemas.get(row["kind"], {}),
+                    singular=row["kind"].lower(),
+                    list_kind=row["kind"] + "List",
+                )
+            )
+    return kinds
 
 
 def kinds_of_definition(definition: Object) -> list[Kind]:
     """The kinds that a CustomResourceDefinition serves, one for each served version."""
-    spec = definition["spec"]
-    names = spec["names"]
-    kinds = []
-    for version in spec["versions"]:
-        if not version.get("served"):
-            continue
-        subresources = _status(names["kind"]) if "status" in (version.get("subresources") or {}) else {}
-        kinds.append(
-            Kind(
-                spec["group"],
-                version["name"],
-                names["kind"],
-                names["plural"],
-                spec["scope"] == "Namespaced",
-                tuple(names.get("shortNames") or ()),
-                tuple(names.get("categories") or ()),
-                CUSTOM_VERBS,
-                subresources,
-                tuple(each["jsonPath"].lstrip(".") for each in version.get("selectableFields") or ()),
-                generation=True,
-                custom=True,
-                schema=(version.get("schema") or {}).get("openAPIV3Schema") or {},
-                singular=names.get("singular") or names["kind"].lower(),
-                list_kind=names.get("listKind") or names["kind"] + "List",
-            )
+    spec, names = definition["spec"], definition["spec"]["names"]
+    return [
+        Kind(
+            spec["group"],
+            version["name"],
+            names["kind"],
+            names["plural"],
+            spec["scope"] == "Namespaced",
+            tuple(names.get("shortNames") or ()),
+            tuple(names.get("categories") or ()),
+            CUSTOM_VERBS,
+            {"status": (names["kind"], EDIT)} if "status" in (version.get("subresources") or {}) else {},
+            tuple(each["jsonPath"].lstrip(".") for each in version.get("selectableFields") or ()),
+            generation=True,
+            custom=True,
+            schema=(version.get("schema") or {}).get("openAPIV3Schema") or {},
+            singular=names.get("singular") or names["kind"].lower(),
+            list_kind=names.get("listKind") or names["kind"] + "List",
         )
-    return kinds
+        for version in spec["versions"]
+        if version.get("served")
+    ]
 
 
 class Registry:
     """Finds a kind by where it stands in a path."""
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[str, str, str], Kind] = {}
-        self._review = {(kind.group, kind.version, kind.plural): kind for kind in REVIEW_KINDS}
-        for kind in CORE_KINDS + GROUP_KINDS + REVIEW_KINDS:
-            self._kinds[kind.group, kind.version, kind.plural] = kind
+        self._kinds = {(kind.group, kind.version, kind.plural): kind for kind in built_in_kinds()}
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         return self._kinds.get((group, version, plural))
 
     def by_resource(self, resource: str) -> Kind | None:
         """Any version of a stored resource."""
-        return next((kind for kind in self.stored() if kind.resource == resource), None)
+        return next((kind for kind in self._kinds.values() if kind.resource == resource), None)
 
     def by_kind(self, api_version: str, kind: str) -> Kind | None:
-        return next((each for each in self.stored() if each.kind == kind and each.api_version == api_version), None)
-
-    def is_review(self, kind: Kind) -> bool:
-        return (kind.group, kind.version, kind.plural) in self._review
-
-    def stored(self) -> list[Kind]:
-        return [kind for key, kind in self._kinds.items() if key not in self._review]
+        found = (each for each in self._kinds.values() if each.kind == kind and each.api_version == api_version)
+        return next(found, None)
 
     def groups(self) -> dict[str, dict[str, list[Kind]]]:
         """Group name to version to kinds, in the order of the table."""
@@ -267,8 +149,7 @@ class Registry:
             self._kinds[kind.group, kind.version, kind.plural] = kind
 
     def uninstall(self, definition: Object) -> None:
-        spec = definition["spec"]
-        group, plural = spec["group"], spec["names"]["plural"]
+        group, plural = definition["spec"]["group"], definition["spec"]["names"]["plural"]
         for key in [key for key in self._kinds if key[0] == group and key[2] == plural]:
             if self._kinds[key].custom:
                 del self._kinds[key]

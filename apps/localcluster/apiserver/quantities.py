@@ -74,17 +74,3 @@ def _decimal(number: Decimal, *, exponent: bool) -> str:
     if exponent:
         return f"{scaled}e{power}" if power else str(scaled)
     return f"{scaled}{next(name for name, size in DECIMAL.items() if size == power)}"
-
-
-def canonical_resources(resources: Object) -> str:
-    """Rewrite limits and requests in place; a text when one is no quantity."""
-    for part in ("limits", "requests"):
-        amounts = resources.get(part)
-        if not isinstance(amounts, dict):
-            continue
-        for name, amount in amounts.items():
-            try:
-                amounts[name] = canonical(amount)
-            except BadQuantity as error:
-                return str(error)
-    return ""

@@ -6,46 +6,27 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from apps.localcluster.apiserver import custom, plain, pods
+from apps.localcluster.apiserver import plain, pods, schemas
 from apps.localcluster.apiserver.errors import Cause
 from apps.localcluster.apiserver.kinds import Kind
 
 Object = dict[str, Any]
 
 
-TEXT_MAPS = ("data", "stringData", "labels", "annotations", "nodeSelector", "matchLabels")
-
-
 def decode(kind: Kind, item: Object) -> str:
-    """Bring values into their one form (quantities, stringData); a text when a value has the wrong type."""
+    """Bring values into their stored form (quantities, stringData); a text when a value has the wrong type."""
     if kind.custom:
         return ""
-    drop_nulls(item)
-    check = plain.DECODERS.get(kind.kind)
-    return check(item) if check else ""
-
-
-def drop_nulls(value: Any, name: str = "") -> None:
-    """A null field of a built-in kind is a field that was not sent; in a map of texts it is the empty text."""
-    if isinstance(value, list):
-        for each in value:
-            drop_nulls(each)
-    elif isinstance(value, dict):
-        for key, child in list(value.items()):
-            if child is not None:
-                if key not in ("status", "managedFields"):
-                    drop_nulls(child, key)
-            elif name in TEXT_MAPS:
-                value[key] = ""
-            else:
-                del value[key]
+    fault = schemas.decode(kind.schema, item, "")
+    if not fault and kind.kind == "Secret":
+        plain.merge_texts(item)
+    return fault and fault.replace("Go struct field ", f"Go struct field {kind.kind}.")
 
 
 def set_defaults(kind: Kind, item: Object) -> None:
     """Fill in what a real server fills in."""
-    if kind.custom:
-        custom.set_defaults(kind.schema, item)
-    elif setter := plain.DEFAULTS.get(kind.kind):
+    schemas.set_defaults(kind.schema, item)
+    if not kind.custom and (setter := plain.DEFAULTS.get(kind.kind)):
         setter(item)
 
 
@@ -56,9 +37,7 @@ def settle(kind: Kind, item: Object) -> None:
 
 
 def validate_new(kind: Kind, item: Object) -> list[Cause]:
-    if kind.custom:
-        return custom.validate(kind, item)
-    check = plain.VALIDATORS.get(kind.kind)
+    check = None if kind.custom else plain.VALIDATORS.get(kind.kind)
     return check(item) if check else []
 
 
@@ -70,7 +49,7 @@ def warnings(kind: Kind, item: Object) -> list[str]:
 
 def validate_update(kind: Kind, old: Object, new: Object) -> list[Cause]:
     if kind.custom:
-        return custom.validate(kind, new)
+        return []
     causes = plain.VALIDATORS[kind.kind](new) if kind.kind in plain.VALIDATORS and kind.kind != "Pod" else []
     check = plain.UPDATE_VALIDATORS.get(kind.kind)
     return causes + (check(old, new) if check else [])
