@@ -160,6 +160,6 @@ class World:
 
     def _group(self, group: Object) -> Object:
         status, spec = group["status"], group["spec"]
-        wanted = {"phase": status["phase"], "minMember": spec["minMember"], "minTaskMember": spec["minTaskMember"]}
+        wanted = {"phase": status["phase"], "minMember": spec.get("minMember"), "minTaskMember": spec["minTaskMember"]}
         rest = {key: status[key] for key in ("conditions", "running", "succeeded", "failed") if status.get(key)}
         return wanted | rest

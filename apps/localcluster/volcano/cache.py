@@ -20,6 +20,11 @@ def _version(item: Object) -> int:
     return int(item["metadata"]["resourceVersion"])
 
 
+def _slim(item: Object) -> None:
+    # Half of a pod, and nothing that a controller reads. An update without it leaves it as it is.
+    item["metadata"].pop("managedFields", None)
+
+
 @dataclass
 class Cache(Reflector):
     """A collection of the server. `optional`: the server may not offer this kind at all, then it is empty."""
@@ -30,6 +35,7 @@ class Cache(Reflector):
     def remember(self, item: Object) -> None:
         """Take the server's answer to our own write as seen, unless the watch was faster."""
         known = self.store.get(key_of(item))
+        _slim(item)
         if item["metadata"]["uid"] in self._buried or (known is not None and _version(known) >= _version(item)):
             return
         self.store[key_of(item)] = item
@@ -55,6 +61,8 @@ class Cache(Reflector):
             self._buried.append(known["metadata"]["uid"])
         if new is not None and known is not None and _version(new) < _version(known):
             return  # the watch is still on its way to what we have remembered
+        if new is not None:
+            _slim(new)
         super()._take(new, key)
 
     async def _list(self) -> str:

@@ -27,6 +27,7 @@ class Recorder:
 
     client: KubeClient
     _told: OrderedDict[tuple[str, ...], Object] = field(default_factory=OrderedDict)
+    _lately: OrderedDict[tuple[str, ...], None] = field(default_factory=OrderedDict)
     _queue: asyncio.Queue[tuple[Object, Object]] = field(default_factory=lambda: asyncio.Queue(QUEUED))
 
     def tell(self, about: Object, source: str, kind: str, reason: str, message: str) -> None:
@@ -37,8 +38,13 @@ class Recorder:
 
     def tell_once(self, about: Object, source: str, kind: str, reason: str, message: str) -> None:
         """Like `tell`, but nothing if these words about this object were told lately."""
-        if (uid(about), source, reason, message[:1024]) not in self._told:
+        key = (uid(about), source, reason, message)
+        if key not in self._lately:
             self.tell(about, source, kind, reason, message)
+        self._lately[key] = None
+        self._lately.move_to_end(key)
+        if len(self._lately) > REMEMBERED:
+            self._lately.popitem(last=False)
 
     async def run(self) -> None:
         while True:
@@ -55,8 +61,14 @@ class Recorder:
             known["count"] += 1
             self._told.move_to_end(key)
             patch = {"count": known["count"], "lastTimestamp": now()}
-            await self.client.merge_patch(f"{where}/{name(known)}", patch)
-            return
+            try:
+                await self.client.merge_patch(f"{where}/{name(known)}", patch)
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+                del self._told[key]  # events are kept for a while only
+            else:
+                return
         event = self._event(about, entry)
         self._told[key] = event
         if len(self._told) > REMEMBERED:

@@ -294,7 +294,7 @@ class JobController:
         if any(
             spec.get(k) != wanted.get(k) for k in ("minMember", "minTaskMember", "minResources", "priorityClassName")
         ):
-            change = {"priorityClassName": None, **wanted}
+            change = {"priorityClassName": None, "minMember": None, **wanted}
             self.views.groups.remember(await self.client.merge_patch(f"{where}/{name(group)}", {"spec": change}))
 
     def _tell_why_waiting(self, job: Object, group: Object) -> None:

@@ -22,8 +22,9 @@ log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
 
-PAUSE = 0.2
-"""Seconds between a change and the session it causes: the controllers react to it first."""
+PAUSE, LONGEST_PAUSE = 0.2, 1.0
+"""Seconds between a change and the session it causes: the controllers react to it first, and a gang's pods, which come
+one by one, are not looked at half-made. While changes go on there is a session a second."""
 IDLE = 30.0
 AT_ONCE = 16
 
@@ -60,14 +61,21 @@ class Scheduler:
                 await asyncio.wait_for(self._changed.wait(), IDLE)
             except TimeoutError:
                 pass
-            await asyncio.sleep(PAUSE)
-            self._changed.clear()
+            await self._quiet()
             try:
                 decisions = await asyncio.to_thread(session.run, self._snapshot())
             except (KeyError, TypeError, ValueError):
                 log.exception("no session: an object is not understood")
                 continue
             await self._carry_out(decisions)
+
+    async def _quiet(self) -> None:
+        await asyncio.sleep(PAUSE)
+        end = asyncio.get_running_loop().time() + LONGEST_PAUSE - PAUSE
+        while self._changed.is_set() and asyncio.get_running_loop().time() < end:
+            self._changed.clear()
+            await asyncio.sleep(PAUSE / 2)
+        self._changed.clear()
 
     def _snapshot(self) -> Snapshot:
         views = self.views

@@ -128,11 +128,12 @@ def minimum_resources(job: Object, priorities: Mapping[str, int]) -> dict[str, s
 def group_spec(job: Object, priorities: Mapping[str, int]) -> Object:
     """The spec of a job's PodGroup."""
     spec: Object = {
-        "minMember": int(job["spec"].get("minAvailable") or 0),
         "minTaskMember": {task["name"]: minimum(task) for task in tasks(job)},
         "queue": job["spec"].get("queue") or "default",
         "minResources": minimum_resources(job, priorities),
     }
+    if job["spec"].get("minAvailable"):
+        spec["minMember"] = int(job["spec"]["minAvailable"])
     if job["spec"].get("priorityClassName"):
         spec["priorityClassName"] = job["spec"]["priorityClassName"]
     if job["spec"].get("networkTopology"):
