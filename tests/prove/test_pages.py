@@ -82,11 +82,12 @@ def _look(
     browser: Browser, address: str, session: str, variant: tuple[int, str, str], name: str
 ) -> tuple[list[str], bytes]:
     width, language, theme = variant
+    site = address[: address.index("/", len("http://"))]
     context = browser.new_context(viewport={"width": width, "height": 900}, timezone_id="Asia/Shanghai")
     faults: list[str] = []
     try:
         cookies = {"sessionid": session, "django_language": language, "theme": theme}
-        context.add_cookies([{"name": k, "value": v, "url": address} for k, v in cookies.items() if v])
+        context.add_cookies([{"name": k, "value": v, "url": site} for k, v in cookies.items() if v])
         context.add_init_script(_LISTEN)
         page = context.new_page()
         page.on("console", lambda m: faults.append(f"console {m.text}") if m.type in ("error", "warning") else None)

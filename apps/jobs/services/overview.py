@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -92,7 +93,9 @@ def stuck_jobs(actor: Actor, slug: str = "") -> list[Job]:
     cloned = Job.objects.for_system().filter(cloned_from=OuterRef("pk"))
     failed = Q(phase=Phase.FAILED, ended_at__gt=timezone.now() - RECENT) & ~Exists(cloned)
     unpulled = Q(phase=Phase.STARTING, reason="starting.image")
-    own = Job.objects.visible_to(actor).filter(failed | unpulled, owner__id=actor.user_pk or None)
+    if not actor.user_pk:
+        return []
+    own = Job.objects.visible_to(actor).filter(failed | unpulled, owner_id=uuid.UUID(actor.user_pk))
     own = own.filter(tenant__slug=slug) if slug else own
     return list(own.select_related("tenant", "placement__cluster").order_by("-id")[:10])
 
