@@ -62,7 +62,7 @@ class World:
                 queue=f"tenant-{tenant.slug}",
                 gpus=16,
                 state=Placement.State.READY,
-            )  # fmt: skip
+            )
             for tenant in (nlp, vision)
         ]
         people = {role: user(role.value, role, nlp) for role in Role}

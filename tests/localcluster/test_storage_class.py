@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.localcluster.client import Kubeconfig, KubeClient
+from apps.localcluster.client import KubeClient, Kubeconfig
 from apps.localcluster.nodeagent import storage
 from tests.small_cluster import small_cluster
 

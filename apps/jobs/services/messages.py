@@ -121,9 +121,7 @@ TEMPLATES: dict[str, tuple[Promise, Promise]] = {
     ),
     "command": (
         _("Any command"),
-        _(
-            "Your own image and command, as they are. Every rank finds its rank, world size and master address in variables."
-        ),
+        _("Your own image and command, as they are, with rank, world size and master address in variables."),
     ),
 }
 
