@@ -9,7 +9,6 @@ understood), 4401 (sign in), 4403 (may not follow that, or no longer) and 1013 (
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -221,9 +220,8 @@ class PageConsumer(AsyncWebsocketConsumer):
                 await self.send(text_data=text)
         except TimeoutError:
             self._gone = True
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SEND_SECONDS):
-                    await self.close(TOO_SLOW)
+            # The close waits behind what the page has not taken; a page that never takes it fails the server's ping.
+            self._tasks.append(asyncio.create_task(self.close(TOO_SLOW)))
 
 
 def _items(topic: str, entries: Sequence[Entry]) -> list[Item]:

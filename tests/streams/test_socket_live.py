@@ -1,0 +1,66 @@
+"""The socket behind the real server: what a page that stops reading does to it, and to the others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+
+import pytest
+import uvicorn
+from channels.db import database_sync_to_async
+from django.conf import settings
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from apps.streams import consumers, services
+from apps.streams.urls import sockets
+from tests import factories
+from tests.streams.test_socket import lines, signed_in
+
+
+async def read_to_the_end(page: ClientConnection) -> None:
+    while True:
+        await asyncio.wait_for(page.recv(), 5)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_page_that_stops_reading_is_let_go_and_hurts_nobody(
+    world: factories.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ansible/awx#7720, channels_redis#212: buffers behind slow readers grew without bound."""
+    monkeypatch.setattr(consumers, "SEND_SECONDS", 0.5)
+    job = await database_sync_to_async(factories.job)(world.scientist, world.place)
+    session = await database_sync_to_async(signed_in)(world.scientist)
+    topic = job.topic
+    await asyncio.to_thread(services.forget, topic)
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(sockets, log_level="error", lifespan="off", ws="auto"))
+    serving = asyncio.create_task(server.serve([listener]))
+    url = f"ws://127.0.0.1:{listener.getsockname()[1]}/ws/"
+    cookie = {"Cookie": f"{settings.SESSION_COOKIE_NAME}={session}"}
+
+    async def join(**options: int | None) -> ClientConnection:
+        page = await connect(
+            url, origin=settings.BASE_URL, additional_headers=cookie, compression=None, max_size=None, **options
+        )
+        await page.send(json.dumps({"op": "subscribe", "topic": topic, "log": True}))
+        return page
+
+    slow, fast = await join(max_queue=1), await join(max_queue=None)
+    got = 0
+    for turn in range(1, 61):
+        await asyncio.to_thread(lines, topic, *["x" * 2_000] * 200)
+        while got < 200 * turn:
+            message = json.loads(await asyncio.wait_for(fast.recv(), 5))
+            got += sum(len(frame["lines"]) for frame in message["frames"])
+    await asyncio.sleep(1)
+    with pytest.raises(ConnectionClosed) as closed:
+        await read_to_the_end(slow)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1013
+    assert got == 12_000
+
+    await fast.close()
+    server.should_exit = True
+    await asyncio.wait_for(serving, 10)
