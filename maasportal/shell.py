@@ -9,6 +9,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
@@ -91,6 +92,11 @@ class Shell:
         """ "light", "dark", or "auto", which static/js/theme.js settles."""
         chosen = getattr(getattr(self.request, "user", None), "theme", "") or self.request.COOKIES.get("theme", "")
         return chosen if chosen in ("light", "dark") else "auto"
+
+    @property
+    def zone(self) -> str:
+        """The reader's time zone, for what scripts write."""
+        return timezone.get_current_timezone_name()
 
     @property
     def languages(self) -> list[tuple[str, str]]:

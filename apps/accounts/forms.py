@@ -15,7 +15,8 @@ THEMES = [("auto", _("As the system")), ("light", _("Light")), ("dark", _("Dark"
 
 
 def _zones() -> list[tuple[str, object]]:
-    return [("", _("UTC")), *((name, name) for name in sorted(zoneinfo.available_timezones()) if "/" in name)]
+    names = sorted(name for name in zoneinfo.available_timezones() if "/" in name)
+    return [("", _("As the browser")), *((name, name) for name in names)]
 
 
 def _lives() -> list[tuple[int, str]]:

@@ -41,15 +41,22 @@ class LanguageMiddleware(LocaleMiddleware):
 
     def process_request(self, request: HttpRequest) -> None:
         super().process_request(request)
-        timezone.deactivate()
+        _activate_zone(request.COOKIES.get("timezone", ""))  # what the browser says of itself, by static/js/theme.js
         if not _has_session(request) or not request.user.is_authenticated:
             return
         user = request.user
         if user.language and user.language != request.LANGUAGE_CODE:
             translation.activate(user.language)
             request.LANGUAGE_CODE = translation.get_language()
-        if user.timezone in zoneinfo.available_timezones():
-            timezone.activate(zoneinfo.ZoneInfo(user.timezone))
+        if user.timezone:
+            _activate_zone(user.timezone)
+
+
+def _activate_zone(name: str) -> None:
+    if name in zoneinfo.available_timezones():
+        timezone.activate(zoneinfo.ZoneInfo(name))
+    else:
+        timezone.deactivate()
 
 
 class ProviderSessionMiddleware:

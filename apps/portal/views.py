@@ -15,6 +15,7 @@ from apps.jobs.services import Draft, Job, overview
 
 RUNNING = 10
 RECENT = 6
+CLUSTERS = 3
 
 
 @require_GET
@@ -35,6 +36,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "rows": [(job, going[job.pk]) for job in alive[:RUNNING]],
         "more": len(alive) > RUNNING,
         "uses": uses,
+        "rooms": overview.rooms_of(uses)[:CLUSTERS],
         "used": sum(use.used for use in uses),
         "running": sum(use.running for use in uses),
         "stuck": stuck,

@@ -21,7 +21,7 @@ export class JobLog {
     this.followButton = card.querySelector("#log-follow");
     this.level = card.querySelector("#log-level");
     this.find = card.querySelector("#log-find");
-    this.squares = card.querySelector(".rank-squares");
+    this.card = card;
     this.lines = new Lines();
     this.elements = new Map();
     this.before = null;
@@ -35,7 +35,11 @@ export class JobLog {
     };
     this.search = {};
     this.time = new Intl.DateTimeFormat(document.documentElement.lang, {
-      hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false,
+      hour: "2-digit",
+      minute: "2-digit",
+      second: "2-digit",
+      hour12: false,
+      timeZone: document.documentElement.dataset.zone,
     });
     this.number = new Intl.NumberFormat(document.documentElement.lang);
     this.more = this.#olderButton();
@@ -88,10 +92,11 @@ export class JobLog {
     this.box.addEventListener("click", (event) => this.#clicked(event.target.closest(".log-line")));
     this.followButton.addEventListener("click", () => this.#newest());
     this.level.addEventListener("change", () => this.#choose({ level: this.level.value }));
-    this.squares.addEventListener("click", ({ target }) => target.dataset.rank && this.#toggle(Number(target.dataset.rank)));
+    // The squares come anew when the gang gets its nodes: the card listens for them, and shows them what is chosen.
+    this.card.addEventListener("click", ({ target }) => target.dataset.rank && this.#toggle(Number(target.dataset.rank)));
+    document.body.addEventListener("htmx:oobAfterSwap", () => this.#showChoices());
     this.find.addEventListener("input", () => this.#look());
     this.find.addEventListener("keydown", (event) => event.key === "Enter" && this.#next(event.shiftKey ? -1 : 1));
-    // The squares come anew with the page's head only when the gang moves; they stand in this card and stay.
     document.addEventListener("keydown", (event) => {
       if (event.key === "f" && !event.target.closest("input, textarea, select")) this.#newest();
     });
@@ -115,7 +120,7 @@ export class JobLog {
 
   #showChoices() {
     this.level.value = this.filter.level;
-    for (const square of this.squares.querySelectorAll("[data-rank]")) {
+    for (const square of this.card.querySelectorAll("[data-rank]")) {
       square.setAttribute("aria-pressed", String(this.filter.ranks.has(Number(square.dataset.rank))));
     }
   }

@@ -33,6 +33,14 @@ document.body.addEventListener("htmx:afterSwap", (event) => {
   if (event.detail.target === dialog) dialog.showModal();
   reveal();
 });
+// What the reader has unfolded stays so when its part of the page comes anew.
+let unfolded = [];
+document.body.addEventListener("htmx:beforeSwap", () => {
+  unfolded = [...document.querySelectorAll("details[id][open]")].map(({ id }) => id);
+});
+document.body.addEventListener("htmx:afterSwap", () => {
+  for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
+});
 dialog?.addEventListener("submit", () => dialog.close());
 
 // --- copy ---

@@ -63,11 +63,11 @@ def test_gpus_in_use_count_jobs_on_nodes_against_the_queues_limit(world: World) 
     factories.job(world.scientist, world.place, phase=Phase.WAITING, document={"ranks": 8})
     factories.job(world.stranger(), world.other_place, phase=Phase.RUNNING)
     context = browser(world.scientist).get("/").context
-    assert [(use.slug, use.used, use.limit, use.left, use.waiting) for use in context["uses"]] == [
+    assert [(use.place.tenant.slug, use.used, use.limit, use.left, use.waiting) for use in context["uses"]] == [
         ("nlp", 6, 16, 10, 1)
     ]
     operator = browser(world.people[Role.OPERATOR]).get("/").context
-    assert [(use.slug, use.used) for use in operator["uses"]] == [("nlp", 6), ("vision", 2)]
+    assert [(use.place.tenant.slug, use.used) for use in operator["uses"]] == [("nlp", 6), ("vision", 2)]
 
 
 def test_the_rail_shows_only_what_one_may_see(world: World) -> None:
@@ -137,3 +137,17 @@ def test_figures_keep_their_size_readable() -> None:
     ]
     assert ui.figure(float("nan")) == "NaN"
     assert [ui.initials(name) for name in ("陈静", "Li Na", "Inês Duarte", "")] == ["陈", "LN", "ID", "?"]
+
+
+def test_times_are_in_the_zone_the_person_chose_else_the_browsers_else_utc(world: World) -> None:
+    def zone(**cookies: str) -> str | None:
+        client = browser(world.scientist)
+        client.cookies.load(cookies)
+        found = re.search(r'data-zone="([^"]*)"', text(client.get("/")))
+        return found and found[1]
+
+    assert zone() == "UTC"
+    assert zone(timezone="../../etc/passwd") == "UTC"
+    assert zone(timezone="Asia/Tokyo") == "Asia/Tokyo"
+    type(world.scientist).objects.update(timezone="Europe/Madrid")
+    assert zone(timezone="Asia/Tokyo") == "Europe/Madrid"

@@ -1,4 +1,4 @@
-"""The portal served on the tests' own database, and a browser to look at it with."""
+"""The portal served on the tests' own database, a whole demo beside it, and a browser to look at them with."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from deploy.local.browser import chromium
+from deploy.local.home import Home
+from deploy.local.testing import RunningDemo, demo
 from tests.needs import require
 
 if TYPE_CHECKING:
     from tests.prove.seeded import Seeds
+    from tests.prove.stack import Stack
 
 ROOT = Path(__file__).parents[2]
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
@@ -110,3 +113,16 @@ def chrome() -> Iterator[Browser]:
         one = playwright.chromium.launch(executable_path=str(chromium()), args=QUIET)
         yield one
         one.close()
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[Stack]:
+    """A demo of its own for walks and for breaking things; MAAS_PROVE_DEMO names the folder of a running one instead."""
+    require("postgres", "valkey", "openbao", "oidc")
+    from tests.prove.stack import Stack
+
+    if folder := os.environ.get("MAAS_PROVE_DEMO"):
+        yield Stack(RunningDemo(Home(Path(folder))))
+        return
+    with demo(None, "--port", "8400") as running:
+        yield Stack(running)

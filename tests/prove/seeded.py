@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from apps.accounts.domain import Role
 from apps.accounts.models import User
+from apps.clusters.models import Cluster, ClusterNode
 from apps.jobs import services
 from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.models import Draft, Job, JobPhase, JobRank
@@ -51,6 +52,12 @@ def seed() -> Seeds:
         User.objects.filter(pk=world.people[role].pk).update(name=name)
     me = User.objects.get(pk=world.scientist.pk)
     jobs = _jobs(world, me)
+    for number, used in enumerate((8, 4, 0, 0), 1):
+        ClusterNode.objects.create(
+            cluster=world.place.cluster, name=f"gpu-000{number}", product="A800-80G", resource="nvidia.com/gpu", total=8,
+            used=used, ready=True,
+        )  # fmt: skip
+    Cluster.objects.filter(pk=world.place.cluster.pk).update(seen_at=timezone.now())
     with transaction.atomic():
         draft = services.begin_draft(me.actor(), tenant_id=world.nlp.pk, template="charlm")
         draft = services.save_draft(me.actor(), draft, {"name": "evening run", "steps": "800"}, version=1)
@@ -120,12 +127,8 @@ def _jobs(world: factories.World, me: User) -> dict[str, Job]:
 
 
 def _silent_place(world: factories.World) -> Placement:
-    cluster = type(world.place.cluster).objects.create(
-        slug="edge-c",
-        name="Edge C",
-        server="http://127.0.0.1:1",
-        unreachable_since=timezone.now() - timedelta(minutes=6),
-    )
+    since = timezone.now() - timedelta(minutes=6)
+    cluster = Cluster.objects.create(slug="edge-c", name="Edge C", server="http://127.0.0.1:1", unreachable_since=since)
     return Placement.objects.create(
         tenant=world.nlp, cluster=cluster, namespace="tenant-nlp-edge", queue="tenant-nlp", gpus=8
     )

@@ -1,6 +1,6 @@
 """What other apps may do with clusters. Safe for web processes: no SDK comes along (see `connect` for that)."""
 
-from apps.clusters.domain.capacity import Capacity, NodeSpace, ProductSpace
+from apps.clusters.domain.capacity import Capacity, NodeSpace, ProductSpace, capacity_of
 from apps.clusters.models import Cluster
 from apps.clusters.services.registration import Registration, register_cluster
 from apps.clusters.services.registry import (
@@ -33,6 +33,7 @@ __all__ = [
     "WorkloadKind",
     "WorkloadObject",
     "capacity",
+    "capacity_of",
     "due_sweeps",
     "for_system",
     "may_follow_cluster",

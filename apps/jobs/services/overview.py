@@ -11,6 +11,7 @@ from django.db.models import Count, Exists, OuterRef, Q, Sum
 from django.utils import timezone
 
 from apps.accounts.types import Actor
+from apps.clusters import services as clusters
 from apps.jobs.domain.fields import Value
 from apps.jobs.domain.phases import Phase
 from apps.jobs.domain.problems import Problem
@@ -33,15 +34,14 @@ MOST_TENANTS = 50
 class Use:
     """A tenant's GPUs: `used` of `limit`, its queue's; `running` and `waiting` count jobs."""
 
-    tenant_id: int
-    tenant: str
-    slug: str
-    queue: str
-    cluster: str
+    place: tenants.Placement
     used: int
-    limit: int
     running: int
     waiting: int
+
+    @property
+    def limit(self) -> int:
+        return self.place.gpus
 
     @property
     def left(self) -> int:
@@ -68,20 +68,35 @@ def _use(places: list[tenants.Placement]) -> list[Use]:
     )
     counted = {row["placement_id"]: row for row in rows}
     none = {"used": 0, "running": 0, "waiting": 0}
-    return [
-        Use(
-            place.tenant_id,
-            place.tenant.name,
-            place.tenant.slug,
-            place.queue,
-            place.cluster.name,
-            used=counted.get(place.pk, none)["used"] or 0,
-            limit=place.gpus,
-            running=counted.get(place.pk, none)["running"],
-            waiting=counted.get(place.pk, none)["waiting"],
-        )
-        for place in places
-    ]
+    found = [(place, counted.get(place.pk, none)) for place in places]
+    return [Use(place, row["used"] or 0, row["running"], row["waiting"]) for place, row in found]
+
+
+@dataclass(frozen=True)
+class Room:
+    """What is free in a cluster, counted in accelerators as last seen, whoever may have it."""
+
+    cluster: clusters.Cluster
+    nodes: list[clusters.NodeSpace]
+
+    @property
+    def capacity(self) -> clusters.Capacity:
+        return clusters.capacity_of(self.nodes)
+
+    @property
+    def free(self) -> int:
+        return sum(node.free for node in self.nodes)
+
+    def ranks(self, gpus_per_rank: int) -> int:
+        """How many ranks of this size would find a place at once."""
+        return sum(node.free // gpus_per_rank for node in self.nodes)
+
+
+def rooms_of(uses: list[Use]) -> list[Room]:
+    """The clusters of these places that answer and whose nodes were seen, in one query each."""
+    seen = {use.place.cluster_id: use.place.cluster for use in uses if not use.place.cluster.unreachable_since}
+    rooms = [Room(cluster, clusters.nodes(cluster)) for cluster in seen.values()]
+    return [room for room in rooms if room.capacity.nodes]
 
 
 RECENT = timedelta(days=3)
@@ -138,19 +153,39 @@ def _ready(job: Job, points: list[streams.LastPoint], total: int | None) -> date
 @dataclass(frozen=True)
 class Plan:
     """What a draft comes to so far. `gpus` is None while its sizes cannot be read, `container` while its parameters
-    cannot; `place` is None while the tenant has none. `problems` are those of each step."""
+    cannot; `use` is None while the tenant has no place, `room` while nothing is known of the cluster's nodes.
+    `problems` are those of each step."""
 
-    gpus: int | None
     ranks: int | None
     gpus_per_rank: int | None
     container: Container | None
-    place: Use | None
+    use: Use | None
+    room: Room | None
     problems: dict[str, list[Problem]]
 
     @property
-    def fits(self) -> bool | None:
-        """Whether the queue's limit leaves room for all ranks now; None when that cannot be said."""
-        return None if self.gpus is None or self.place is None else self.gpus <= self.place.left
+    def gpus(self) -> int | None:
+        return None if self.ranks is None or self.gpus_per_rank is None else self.ranks * self.gpus_per_rank
+
+    @property
+    def placeable(self) -> int | None:
+        """How many of its ranks would find room on nodes now."""
+        return None if self.room is None or not self.gpus_per_rank else self.room.ranks(self.gpus_per_rank)
+
+    @property
+    def verdict(self) -> str:
+        """Which of the panel's sentences holds."""
+        if self.use is None:
+            return "no-place"
+        if self.gpus is None or self.ranks is None:
+            return "unreadable"
+        if self.gpus > self.use.limit:
+            return "never"
+        if self.gpus > self.use.left:
+            return "queue-full"
+        if self.placeable is None:
+            return "within-limit"
+        return "fits" if self.placeable >= self.ranks else "nodes-full"
 
     @property
     def count(self) -> int:
@@ -162,13 +197,18 @@ def plan_of(draft: Draft) -> Plan:
     template = TEMPLATES[draft.document["template"]]
     values, _problems = read_fields(fields_of(template), draft.document)
     container = template.build(values) if all(key in values for key in template.fields) else None
-    ranks, each = _whole(values.get("ranks")), _whole(values.get("gpus_per_rank"))
     problems: dict[str, list[Problem]] = {"data": [], "size": []}
     for problem in problems_of(draft):
         problems[step_of(problem.field)].append(problem)
-    place = next(iter(use_of([draft.tenant_id])), None)
-    gpus = ranks * each if ranks is not None and each is not None else None
-    return Plan(gpus, ranks, each, container, place, problems)
+    uses = use_of([draft.tenant_id])[:1]
+    return Plan(
+        _whole(values.get("ranks")),
+        _whole(values.get("gpus_per_rank")),
+        container,
+        next(iter(uses), None),
+        next(iter(rooms_of(uses)), None),
+        problems,
+    )
 
 
 def step_of(field: str) -> str:

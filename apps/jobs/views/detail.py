@@ -51,7 +51,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
     tab = tab if tab in TABS else TABS[0]
     match request.GET.get("part"):
         case "state":
-            return render(request, "jobs/detail.html#state", _state(request, job))
+            return render(request, "jobs/detail.html#head", _state(request, job))
         case "tab":
             return render(request, "jobs/detail.html#tabs", {"job": job, **_tab(job, tab)})
     return render(request, "jobs/detail.html", _state(request, job) | _tab(job, tab) | {"log_words": LOG_WORDS})
@@ -138,7 +138,7 @@ def control(request: HttpRequest, job_id: str, act: str) -> HttpResponse:
         (messages.success if tone == "done" else messages.warning)(request, said)
         return redirect("jobs:detail", job.pk)
     job.refresh_from_db()
-    response = render(request, "jobs/detail.html#state", _state(request, job))
+    response = render(request, "jobs/detail.html#head", _state(request, job))
     response["HX-Trigger"] = json.dumps({"toast": {"text": said, "tone": tone}})
     return response
 
