@@ -20,12 +20,12 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from redis.exceptions import RedisError
 
+from apps.accounts.services import session_actor
 from apps.accounts.types import Actor
 from apps.streams.domain.frames import Cursor, Entry
 from apps.streams.domain.topics import group_of, group_of_user, parse_topic
 from apps.streams.services import buffer, may_follow
 from apps.streams.services.hub import Item, Viewer, hub
-from apps.streams.services.sessions import actor_of_session
 
 log = structlog.get_logger(__name__)
 
@@ -129,7 +129,7 @@ class PageConsumer(AsyncWebsocketConsumer):
             await self.close(FORBIDDEN)
 
     async def _actor(self) -> Actor | None:
-        return await database_sync_to_async(actor_of_session)(self._session_key) if self._session_key else None
+        return await database_sync_to_async(session_actor)(self._session_key) if self._session_key else None
 
     # --- frames -----------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from apps.streams import consumers, services
 from apps.streams.services import hub as hubs
 from apps.streams.urls import sockets
 from tests import factories
+from tests.pages import session_of
 from tests.streams.communicator import Socket
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,7 +32,7 @@ def lines(topic: str, *texts: str) -> None:
 
 def signed_in(user: User) -> str:
     client = Client()
-    client.force_login(user)
+    session_of(client, user)
     return client.cookies[settings.SESSION_COOKIE_NAME].value
 
 

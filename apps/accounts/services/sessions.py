@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 from django.conf import settings
+from django.contrib import auth
 from django.core.cache import cache
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -190,7 +191,8 @@ def provider_trouble() -> datetime | None:
 
 def session_actor(session_key: str) -> Actor | None:
     """Who is behind a browser session now, for sockets to look again; None when it is over. May ask the provider."""
-    if confirm(session_key, used=False) is not Standing.GOOD:
+    store = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    if auth.SESSION_KEY not in store or confirm(session_key, used=False) is not Standing.GOOD:
         return None
     row = ProviderSession.objects.select_related("user").filter(session_key=session_key).first()
     return row.user.actor() if row else None
