@@ -19,6 +19,7 @@ from apps.localcluster.apiserver.store import Store
 
 Object = dict[str, Any]
 
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 DEFAULT_TOLERATION_SECONDS = 300
 
 
@@ -75,6 +76,7 @@ class Admission:
 
     async def mutate(self, operation: Operation) -> None:
         if operation.name == "CREATE":
+            self._kind_stays(operation)
             self._namespace_open(operation)
             if operation.request.kind.resource == "pods" and not operation.request.target.subresource:
                 self._pod(operation)
@@ -86,6 +88,14 @@ class Admission:
         if operation.item:
             escalation.check(self.rights, operation.request, operation.item, operation.old)
         await self.hooks.validate(operation)
+
+    def _kind_stays(self, operation: Operation) -> None:
+        """Nothing is made of a custom kind whose definition is going."""
+        kind = operation.request.kind
+        record = self.store.get(DEFINITIONS, ("", kind.resource)) if kind.custom else None
+        if record is not None and record.deleting:
+            name = operation.item["metadata"].get("name", "")
+            raise forbidden(kind, name, "create not allowed while custom resource definition is terminating")
 
     def _namespace_open(self, operation: Operation) -> None:
         """New objects need a namespace that is there and stays."""

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from apps.localcluster.apiserver import meta, rules
-from apps.localcluster.apiserver.controllers import DEFINITIONS
+from apps.localcluster.apiserver.admission import DEFINITIONS
 from apps.localcluster.apiserver.kinds import Registry
 from apps.localcluster.apiserver.store import Store
 from apps.localcluster.apiserver.tokens import Tokens

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from apps.localcluster.apiserver import meta
+from apps.localcluster.apiserver.admission import DEFINITIONS
 from apps.localcluster.apiserver.deleting import Deleter, Options
 from apps.localcluster.apiserver.garbage import GarbageCollector
 from apps.localcluster.apiserver.kinds import Kind, Registry
-from apps.localcluster.apiserver.plain import CLEANUP
+from apps.localcluster.apiserver.plain import CLEANUP, establish
 from apps.localcluster.apiserver.store import Event, Moved, Record, Store
 
 log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
 
-DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 FIRST_SECONDS = 0.1  # how long a deleted namespace is left alone
 AGAIN_SECONDS = 1.0  # how soon one that still has content is looked at again
 
@@ -172,6 +174,8 @@ class Controllers:
     def _definition(self, record: Record) -> None:
         definition = record.load()
         if not record.deleting:
+            if establish(definition):
+                self.store.put(DEFINITIONS, record.key, definition, record.version)
             self.registry.install(definition)
             return
         resource = f"{definition['spec']['names']['plural']}.{definition['spec']['group']}"
@@ -195,59 +199,39 @@ class Controllers:
         self.store.ring(resource)
 
 
+CONTENT, FINALIZERS = "NamespaceContentRemaining", "NamespaceFinalizersRemaining"
+STEADY = (
+    ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
+    ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+)
+
+
 def remaining(left: list[tuple[Kind, Record]]) -> list[Object]:
     """Conditions of a namespace that is going, as to what is left in it."""
-    counts: dict[str, int] = {}
-    finalizers: dict[str, int] = {}
-    for kind, record in left:
-        counts[kind.resource] = counts.get(kind.resource, 0) + 1
-        for each in record.load()["metadata"].get("finalizers") or ():
-            finalizers[each] = finalizers.get(each, 0) + 1
-    conditions = [
-        ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"),
-        (
-            "NamespaceDeletionGroupVersionParsingFailure",
-            "False",
-            "ParsedGroupVersions",
-            "All legacy kube types successfully parsed",
-        ),
-        (
-            "NamespaceDeletionContentFailure",
-            "False",
-            "ContentDeleted",
-            "All content successfully deleted, may be waiting on finalization",
-        ),
-    ]
+    counts = Counter(kind.resource for kind, _ in left)
+    finalizers = Counter(each for _, record in left for each in record.load()["metadata"].get("finalizers") or ())
+    conditions = [(type_, "False", reason, message) for type_, reason, message in STEADY]
     if counts:
         told = ", ".join(f"{resource} has {number} resource instances" for resource, number in _dotted(counts))
-        conditions.append(
-            ("NamespaceContentRemaining", "True", "SomeResourcesRemain", f"Some resources are remaining: {told}")
-        )
+        conditions.append((CONTENT, "True", "SomeResourcesRemain", f"Some resources are remaining: {told}"))
     else:
-        conditions.append(("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed"))
+        conditions.append((CONTENT, "False", "ContentRemoved", "All content successfully removed"))
     if finalizers:
         told = ", ".join(f"{name} in {number} resource instances" for name, number in sorted(finalizers.items()))
-        conditions.append(
-            (
-                "NamespaceFinalizersRemaining",
-                "True",
-                "SomeFinalizersRemain",
-                f"Some content in the namespace has finalizers remaining: {told}",
-            )
-        )
+        told = f"Some content in the namespace has finalizers remaining: {told}"
+        conditions.append((FINALIZERS, "True", "SomeFinalizersRemain", told))
     else:
-        conditions.append(
-            (
-                "NamespaceFinalizersRemaining",
-                "False",
-                "ContentHasNoFinalizers",
-                "All content-preserving finalizers finished",
-            )
-        )
+        told = "All content-preserving finalizers finished"
+        conditions.append((FINALIZERS, "False", "ContentHasNoFinalizers", told))
     names = ("type", "status", "reason", "message")
     return [dict(zip(names, condition, strict=True)) for condition in conditions]
 
 
-def _dotted(counts: dict[str, int]) -> list[tuple[str, int]]:
+def _dotted(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     """Resource names as the conditions write them: with a dot and the group, which is empty for core kinds."""
     return sorted((name if "." in name else f"{name}.", number) for name, number in counts.items())

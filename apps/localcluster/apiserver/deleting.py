@@ -22,6 +22,7 @@ from apps.localcluster.apiserver.errors import (
     not_supported,
 )
 from apps.localcluster.apiserver.kinds import Kind
+from apps.localcluster.apiserver.plain import condition
 from apps.localcluster.apiserver.reading import list_
 from apps.localcluster.apiserver.requests import Request, number_of
 from apps.localcluster.apiserver.selectors import selector_of
@@ -149,6 +150,10 @@ class Deleter:
                 metadata["deletionGracePeriodSeconds"] = 0
                 return Answer(200, object_json(kind, item))
             return json_answer(_success(kind, record))
+        if kind.kind == "CustomResourceDefinition" and "deletionTimestamp" not in metadata:
+            told = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+            conditions = item["status"].get("conditions") or []
+            item["status"]["conditions"] = [*conditions, condition("Terminating", "InstanceDeletionPending", told)]
         before = dict(metadata)
         metadata["finalizers"] = finalizers
         if not finalizers:

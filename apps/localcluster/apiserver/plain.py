@@ -73,22 +73,27 @@ def _definition(definition: Object) -> None:
     if "deletionTimestamp" not in metadata and CLEANUP not in (metadata.get("finalizers") or ()):
         metadata["finalizers"] = [*(metadata.get("finalizers") or ()), CLEANUP]
     status = definition.setdefault("status", {})
-    status["acceptedNames"] = dict(names)
+    status.setdefault("conditions", None)
+    status.setdefault("acceptedNames", {"plural": "", "kind": ""})
     status["storedVersions"] = status.get("storedVersions") or stored
-    if "conditions" not in status:
-        status["conditions"] = [
-            {
-                "type": type_,
-                "status": "True",
-                "lastTransitionTime": now(),
-                "reason": reason,
-                "message": message,
-            }
-            for type_, reason, message in (
-                ("NamesAccepted", "NoConflicts", "no conflicts found"),
-                ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-            )
-        ]
+
+
+def establish(definition: Object) -> bool:
+    """Accept the names of a definition; False when that was done already."""
+    status, names = definition["status"], definition["spec"]["names"]
+    if status.get("conditions") and status["acceptedNames"] == names:
+        return False
+    status["acceptedNames"] = dict(names)
+    status["conditions"] = [
+        condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+        condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+    ]
+    return True
+
+
+def condition(type_: str, reason: str, message: str) -> Object:
+    """A condition that holds since now."""
+    return {"type": type_, "status": "True", "lastTransitionTime": now(), "reason": reason, "message": message}
 
 
 DEFAULTS: dict[str, Callable[[Object], None]] = {
@@ -102,6 +107,7 @@ DEFAULTS: dict[str, Callable[[Object], None]] = {
     "CustomResourceDefinition": _definition,
 }
 VALIDATORS: dict[str, Callable[[Object], list[Cause]]] = {
+    "CustomResourceDefinition": validation.definition,
     "Pod": validation.pod,
     "ConfigMap": validation.data,
     "Secret": validation.data,

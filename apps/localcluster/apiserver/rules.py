@@ -6,11 +6,16 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from apps.localcluster.apiserver import plain, pods, schemas
+from apps.localcluster.apiserver import custom, plain, pods, schemas
 from apps.localcluster.apiserver.errors import Cause
 from apps.localcluster.apiserver.kinds import Kind
 
 Object = dict[str, Any]
+
+
+def prune(kind: Kind, item: Object) -> list[str]:
+    """Drop fields that the kind does not have; gives their paths. Built-in kinds keep what they do not know."""
+    return custom.prune(kind.schema, item) if kind.custom else []
 
 
 def decode(kind: Kind, item: Object) -> str:
@@ -37,7 +42,9 @@ def settle(kind: Kind, item: Object) -> None:
 
 
 def validate_new(kind: Kind, item: Object) -> list[Cause]:
-    check = None if kind.custom else plain.VALIDATORS.get(kind.kind)
+    if kind.custom:
+        return custom.validate(kind.schema, item)
+    check = plain.VALIDATORS.get(kind.kind)
     return check(item) if check else []
 
 
@@ -49,7 +56,7 @@ def warnings(kind: Kind, item: Object) -> list[str]:
 
 def validate_update(kind: Kind, old: Object, new: Object) -> list[Cause]:
     if kind.custom:
-        return []
+        return custom.validate(kind.schema, new)
     causes = plain.VALIDATORS[kind.kind](new) if kind.kind in plain.VALIDATORS and kind.kind != "Pod" else []
     check = plain.UPDATE_VALIDATORS.get(kind.kind)
     return causes + (check(old, new) if check else [])

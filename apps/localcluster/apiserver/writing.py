@@ -69,9 +69,10 @@ class Writer:
         check_write_options(request, "CreateOptions")
         body = bodies.parse(request)
         warnings: list[str] = []
-        bodies.check_faults(request, body.faults, warnings.append)
         bodies.check_type(request, body.item)
         item = body.item
+        unknown = [f'unknown field "{path}"' for path in rules.prune(request.kind, item)]
+        bodies.check_faults(request, body.faults + unknown, warnings.append)
         item["metadata"] = dict(item.get("metadata") or {})
         manager = Manager(request.manager, "Update", request.kind.api_version)
         return await self._create(request, item, manager, None, warnings)
@@ -121,9 +122,10 @@ class Writer:
         check_write_options(request, "UpdateOptions")
         body = bodies.parse(request)
         warnings: list[str] = []
-        bodies.check_faults(request, body.faults, warnings.append)
         bodies.check_type(request, body.item)
         new = body.item
+        unknown = [f'unknown field "{path}"' for path in rules.prune(request.kind, new)]
+        bodies.check_faults(request, body.faults + unknown, warnings.append)
         new["metadata"] = dict(new.get("metadata") or {})
         record = self._live(request)
         meta.settle_namespace(request.kind, request.namespace, new["metadata"])
@@ -259,10 +261,13 @@ class Writer:
         new = _patched(request, whole)
         new["metadata"] = dict(new.get("metadata") or {})
         bodies.check_type(request, new)
+        warnings: list[str] = []
+        unknown = [f'unknown field "{path}"' for path in rules.prune(kind, new)]
+        bodies.check_faults(request, unknown, warnings.append)
         self._check_name(request, new)
         meta.settle_namespace(kind, request.namespace, new["metadata"])
         self._check_version(request, record, new["metadata"].get("resourceVersion"))
-        return await self._update(request, Change(record, old, new))
+        return await self._update(request, Change(record, old, new, warnings=warnings))
 
     async def _apply(self, request: Request) -> Answer:
         kind, manager_name = request.kind, request.query.get("fieldManager", "")
@@ -317,7 +322,9 @@ class Writer:
 def _normalise(request: Request, applied: Object) -> None:
     """Bring an applied configuration into stored form. Raises StatusError 500, as a real server does."""
     kind = request.kind
-    if fault := rules.decode(kind, applied):
+    unknown = rules.prune(kind, applied)
+    fault = f".{unknown[0]}: field not declared in schema" if unknown else rules.decode(kind, applied)
+    if fault:
         raise StatusError(
             500,
             "",

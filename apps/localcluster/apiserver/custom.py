@@ -1,0 +1,124 @@
+"""Objects of custom kinds against the structural schema of their definition: pruning and validation.
+
+CEL rules (`x-kubernetes-validations`) are stored with a definition and not evaluated.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from apps.localcluster.apiserver.errors import Cause, invalid_value, not_supported, required
+from apps.localcluster.apiserver.schemas import json_type, subschema
+
+Object = dict[str, Any]
+
+KEEP = "x-kubernetes-preserve-unknown-fields"
+OWN = ("apiVersion", "kind", "metadata")
+METADATA_FIELDS = {
+    *("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp"),
+    *("deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers"),
+    "managedFields",
+}
+
+
+def prune(schema: Object, item: Object) -> list[str]:
+    """Drop what the schema does not know, and nulls it does not allow; the paths of unknown fields."""
+    metadata = item.get("metadata") or {}
+    strange = [name for name in metadata if name not in METADATA_FIELDS]
+    for name in strange:
+        del metadata[name]
+    inner = {name: value for name, value in item.items() if name not in OWN}
+    unknown = _prune(schema, inner, "")
+    for name in [name for name in item if name not in OWN and name not in inner]:
+        del item[name]
+    return [f"metadata.{name}" for name in strange] + unknown
+
+
+def _prune(schema: Object, value: Any, path: str) -> list[str]:
+    if isinstance(value, list):
+        items = schema.get("items") or {}
+        return [each for index, child in enumerate(value) for each in _prune(items, child, f"{path[:-1]}[{index}].")]
+    if not isinstance(value, dict) or schema.get("x-kubernetes-int-or-string"):
+        return []
+    unknown: list[str] = []
+    known, extra = schema.get("properties") or {}, schema.get("additionalProperties")
+    for name, child in list(value.items()):
+        if name in known or extra:
+            field = subschema(schema, name)
+            if child is None and not field.get("nullable") and name in known:
+                del value[name]
+            else:
+                unknown += _prune(field, child, f"{path}{name}.") if field else []
+        elif not schema.get(KEEP):
+            del value[name]
+            unknown.append(path + name)
+    return unknown
+
+
+def validate(schema: Object, item: Object) -> list[Cause]:
+    """Everything that is wrong with an object."""
+    return _validate(schema, {name: value for name, value in item.items() if name not in OWN}, "")
+
+
+def _validate(schema: Object, value: Any, path: str) -> list[Cause]:
+    if value is None and schema.get("nullable"):
+        return []
+    if fault := _type(schema, value, path):
+        return [fault]
+    causes = _value(schema, value, path)
+    if isinstance(value, dict):
+        prefix = f"{path}." if path else ""
+        causes += [required(prefix + name) for name in schema.get("required") or () if name not in value]
+        for name, child in value.items():
+            if field := subschema(schema, name):
+                causes += _validate(field, child, prefix + name)
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            causes += _validate(schema.get("items") or {}, child, f"{path}[{index}]")
+    return causes
+
+
+def _type(schema: Object, value: Any, path: str) -> Cause | None:
+    wanted, sent = schema.get("type"), json_type(value)
+    if schema.get("x-kubernetes-int-or-string"):
+        return None if sent in ("integer", "string") else _mistyped(path, "integer,string", sent)
+    whole = sent == "number" and float(value).is_integer()
+    if wanted in (None, sent) or (wanted == "number" and sent == "integer") or (wanted == "integer" and whole):
+        return None
+    return _mistyped(path, str(wanted), sent)
+
+
+def _mistyped(path: str, wanted: str, sent: str) -> Cause:
+    text = f'Invalid value: "{sent}": {path} in body must be of type {wanted}: "{sent}"'
+    return Cause("FieldValueTypeInvalid", text, path)
+
+
+def _value(schema: Object, value: Any, path: str) -> list[Cause]:
+    """Bounds of a single value."""
+    causes = []
+    if "enum" in schema and value not in schema["enum"]:
+        causes.append(not_supported(path, str(value), [str(each) for each in schema["enum"]]))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if value < (least := schema.get("minimum", value)):
+            causes.append(invalid_value(path, value, f"{path} in body should be greater than or equal to {least}"))
+        if value > (most := schema.get("maximum", value)):
+            causes.append(invalid_value(path, value, f"{path} in body should be less than or equal to {most}"))
+    if isinstance(value, str):
+        if "maxLength" in schema and len(value) > schema["maxLength"]:
+            text = f"Too long: may not be more than {schema['maxLength']} bytes"
+            causes.append(Cause("FieldValueTooLong", text, path))
+        if len(value) < schema.get("minLength", 0):
+            text = f"{path} in body should be at least {schema['minLength']} chars long"
+            causes.append(invalid_value(path, value, text))
+        if "pattern" in schema and not re.search(schema["pattern"], value):
+            causes.append(invalid_value(path, value, f"{path} in body should match '{schema['pattern']}'"))
+    if isinstance(value, list):
+        if "maxItems" in schema and len(value) > schema["maxItems"]:
+            text = f"Too many: {len(value)}: must have at most {schema['maxItems']} items"
+            causes.append(Cause("FieldValueTooMany", text, path))
+        if len(value) < schema.get("minItems", 0):
+            text = f"{path} in body should have at least {schema['minItems']} items"
+            causes.append(Cause("FieldValueInvalid", f"Invalid value: {json.dumps(value)}: {text}", path))
+    return causes
