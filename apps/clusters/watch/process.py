@@ -7,7 +7,7 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import structlog
 from django.db import Error as DatabaseError
@@ -15,7 +15,7 @@ from django.db import Error as DatabaseError
 from apps.clusters.models import Cluster
 from apps.clusters.services import lease
 from apps.clusters.services.connect import Address, address, endpoint
-from apps.clusters.services.registry import due_sweeps
+from apps.clusters.services.registry import Id, due_sweeps
 from apps.clusters.watch.cluster import ClusterWatch
 from apps.clusters.watch.database import in_thread
 from apps.clusters.watch.wakes import Wakes
@@ -99,8 +99,8 @@ async def _wake_due(wakes: Wakes) -> None:
         await asyncio.sleep(DUE_SECONDS)
 
 
-def _listed(sweep: Callable[[], object]) -> list[int | str]:
-    return list(sweep())  # type: ignore[call-overload,no-any-return]
+def _listed(sweep: Callable[[], Iterable[Id]]) -> list[Id]:
+    return list(sweep())
 
 
 async def _keep_clusters(group: asyncio.TaskGroup, wakes: Wakes, buffer: streams.LiveBuffer) -> None:
