@@ -16,6 +16,7 @@ from apps.accounts.domain import Role
 from apps.audit.models import Entry
 from apps.clusters.models import Cluster
 from apps.jobs.domain.phases import Phase, Wanted
+from apps.jobs.domain.templates import TEMPLATES
 from apps.jobs.models import Draft, Job, JobPhase, JobRank
 from apps.streams import services as streams
 from tests import factories
@@ -227,6 +228,16 @@ def test_only_who_may_submit_there_begins_a_draft_there(world: World) -> None:
     client.post(reverse("jobs:new"), {"tenant": "nlp", "template": "charlm"})
     client.post(reverse("jobs:new"), {"tenant": "vision", "template": "../../etc"})
     assert not Draft.objects.exists()
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_template_can_be_walked_through(world: World, template: str) -> None:
+    client = browser(world.scientist)
+    draft = begin(world, client, template)
+    for step in ("data", "size", "review"):
+        assert client.get(reverse(f"jobs:draft-{step}", args=[draft.pk]), {"check": "1"}).status_code == 200
+    shown = set(client.get(reverse("jobs:draft-data", args=[draft.pk])).context["form"].fields)
+    assert shown >= TEMPLATES[template].fields.keys()
 
 
 @pytest.mark.parametrize("go", ["next", "back", "leave", "save"])

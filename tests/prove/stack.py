@@ -205,13 +205,14 @@ class Stack:
             self._rest[username] = Rest(self.url, self._new_token(username))
         return self._rest[username]
 
-    def browser(self, username: str) -> httpx.Client:
+    @contextmanager
+    def browser(self, username: str) -> Iterator[httpx.Client]:
         """A signed-in client with cookies, without JavaScript."""
-        client = httpx.Client(base_url=self.url, timeout=15, trust_env=False)
-        address = client.get("/oidc/authenticate/?next=/settings/").headers["location"]
-        answer = client.get(sign_in(client, address, username, self.password(username)))
-        assert answer.headers.get("location") == "/settings/", (answer.status_code, answer.text[:500])
-        return client
+        with httpx.Client(base_url=self.url, timeout=15, trust_env=False) as client:
+            address = client.get("/oidc/authenticate/?next=/settings/").headers["location"]
+            answer = client.get(sign_in(client, address, username, self.password(username)))
+            assert answer.headers.get("location") == "/settings/", (answer.status_code, answer.text[:500])
+            yield client
 
     def _new_token(self, username: str) -> str:
         with self.browser(username) as client:

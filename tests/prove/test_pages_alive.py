@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.test import TestCase
 from django.utils import timezone
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from apps.jobs.models import Job
 from apps.streams import services as streams
-from apps.streams.services import hints
 from tests.prove.conftest import Portal
 
 pytestmark = [pytest.mark.prove, pytest.mark.django_db, pytest.mark.timeout(240)]
@@ -94,11 +93,33 @@ def test_a_hint_brings_the_new_state_without_a_reload(portal: Portal, desk: Brow
     assert page.evaluate("window.same")
 
 
+def test_a_row_of_the_list_changes_where_it_stands_and_a_new_job_is_only_announced(
+    portal: Portal, desk: BrowserContext
+) -> None:
+    job = portal.seeds.running
+    page = desk.new_page()
+    page.goto("/jobs/")
+    page.wait_for_timeout(800)
+    before = page.locator("tbody tr").evaluate_all("rows => rows.map((row) => row.id)")
+    portal.change("UPDATE jobs_job SET attempt = 3 WHERE id = %s", job.pk)
+    portal.change(
+        "INSERT INTO jobs_job SELECT (jsonb_populate_record(j, jsonb_build_object('id', '7ZZZZZZZZZZZZZZZZZZZZZZZZZ'))).*"
+        " FROM jobs_job j WHERE id = %s",
+        job.pk,
+    )
+    commit_hint(f"tenant.{job.tenant_id}")
+    expect(page.locator(f"#job-{job.pk}")).to_contain_text("attempt 3", timeout=5000)
+    expect(page.locator(".new-bar")).to_have_text(re.compile("1 new job, show"))
+    assert page.locator("tbody tr").evaluate_all("rows => rows.map((row) => row.id)") == before
+    page.locator(".new-bar").click()
+    expect(page.locator("tbody tr").first).to_have_id("job-7ZZZZZZZZZZZZZZZZZZZZZZZZZ")
+    portal.change("DELETE FROM jobs_job WHERE id = %s", "7ZZZZZZZZZZZZZZZZZZZZZZZZZ")
+
+
 def commit_hint(topic: str) -> None:
-    """A hint goes out on commit, which a test's transaction never reaches; nor may it go out beside an event loop."""
-    message = {"type": "topic.changed", "topic": topic}
-    with ThreadPoolExecutor(1) as elsewhere:
-        elsewhere.submit(hints._send, hints.group_of(topic), message).result()
+    """A hint goes out on commit, which a test's transaction never reaches."""
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        streams.hint(topic)
 
 
 def test_stopping_asks_once_and_says_what_will_happen(portal: Portal, desk: BrowserContext) -> None:
