@@ -29,6 +29,7 @@ class Permission(StrEnum):
     JOB_CONTROL_OWN = "job.control-own"
     JOB_CONTROL_ANY = "job.control-any"
     CLUSTER_VIEW = "cluster.view"
+    CLUSTER_REGISTER = "cluster.register"
     TENANT_VIEW = "tenant.view"
     TENANT_PROVISION = "tenant.provision"
     AUDIT_VIEW = "audit.view"
@@ -45,6 +46,7 @@ GRANTS: dict[Permission, frozenset[Role]] = {
     Permission.JOB_CONTROL_OWN: frozenset({_S, _T}),
     Permission.JOB_CONTROL_ANY: frozenset({_T, _O}),
     Permission.CLUSTER_VIEW: _EVERYONE,
+    Permission.CLUSTER_REGISTER: frozenset({_O}),
     Permission.TENANT_VIEW: _EVERYONE,
     Permission.TENANT_PROVISION: frozenset({_O}),
     Permission.AUDIT_VIEW: frozenset({_T, _A}),

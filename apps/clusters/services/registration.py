@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
-from apps.accounts.types import Actor, Denied, Role
+from apps.accounts.types import Actor, Permission
 from apps.audit.services import action, record, use_case
 from apps.clusters.models import Cluster
 from apps.streams.services import hint
@@ -50,8 +50,7 @@ class Registration:
 
 def require_operator(actor: Actor) -> None:
     """Raise Denied unless the actor runs the platform."""
-    if not (actor.is_system or (Role.OPERATOR in actor.platform and not actor.read_only)):
-        raise Denied("cluster.register", _("Only platform operators register clusters."), target="cluster")
+    actor.require(Permission.CLUSTER_REGISTER, target="cluster")
 
 
 @use_case(REGISTERED)
