@@ -44,12 +44,13 @@ def make_certificates(directory: Path) -> None:
 def build(directory: Path) -> ApiServer:
     """The application over the state in a directory."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_certificates(directory)
     database = directory / "state.db"
     database.touch(mode=0o600)
     store, registry = Store(database, selectable_fields), Registry()
     store.replay()
     prepare(store, registry)
-    return ApiServer(store, registry, Tokens(store))
+    return ApiServer(store, registry, Tokens(store), (directory / "ca.crt").read_text())
 
 
 def main() -> None:
@@ -60,7 +61,6 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     app = build(arguments.dir)
-    make_certificates(arguments.dir)
     server = f"https://127.0.0.1:{arguments.port}"
     authority = (arguments.dir / "ca.crt").read_bytes()
     write_kubeconfig(arguments.dir / "admin.kubeconfig", server, authority, app.tokens)

@@ -46,9 +46,9 @@ WRITE_SUBRESOURCES = {("pods", "binding"): "bind", ("pods", "eviction"): "evict"
 
 
 class ApiServer:
-    """One API server over one store."""
+    """One API server over one store. `authority` is the certificate (PEM) that its own is checked against."""
 
-    def __init__(self, store: Store, registry: Registry, tokens: Tokens) -> None:
+    def __init__(self, store: Store, registry: Registry, tokens: Tokens, authority: str) -> None:
         self.store, self.registry, self.tokens = store, registry, tokens
         self.rbac = Rbac(store)
         self.hooks = Webhooks(store)
@@ -57,7 +57,7 @@ class ApiServer:
         self.deleter = Deleter(store, admission)
         self.subresources = Subresources(store, admission, self.deleter, tokens)
         self.logs = PodLogs(store)
-        self.controllers = Controllers(store, registry, self.deleter)
+        self.controllers = Controllers(store, registry, self.deleter, authority)
         self.stopping = False
         self._loop: asyncio.Task[None] | None = None
 

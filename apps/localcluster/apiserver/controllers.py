@@ -30,8 +30,8 @@ AGAIN_SECONDS = 1.0  # how soon one that still has content is looked at again
 class Controllers:
     """The loop."""
 
-    def __init__(self, store: Store, registry: Registry, deleter: Deleter) -> None:
-        self.store, self.registry, self.deleter = store, registry, deleter
+    def __init__(self, store: Store, registry: Registry, deleter: Deleter, authority: str) -> None:
+        self.store, self.registry, self.deleter, self.authority = store, registry, deleter, authority
         self.garbage = GarbageCollector(store, registry, deleter)
         self._going: dict[str, float] = {}
         """Namespaces that are going, and when each is looked at next."""
@@ -96,7 +96,7 @@ class Controllers:
             self._fill(record.key[0])
 
     def _fill(self, namespace: str) -> None:
-        """Every namespace has an account `default` and the cluster's certificate, empty on plain HTTP."""
+        """Every namespace has an account `default` and the certificate of the cluster's authority."""
         wanted: tuple[tuple[str, Object], ...] = (
             ("serviceaccounts", {"metadata": {"name": "default"}}),
             (
@@ -111,7 +111,7 @@ class Controllers:
                             "clusters."
                         },
                     },
-                    "data": {"ca.crt": ""},
+                    "data": {"ca.crt": self.authority},
                 },
             ),
         )
