@@ -18,6 +18,7 @@ class JobsConfig(AppConfig):
                 topic=lambda job_id: f"job.{job_id}",
                 parse=loglines.parse,
                 known=background.known_jobs,
+                ended=background.note_pod_end,
             )
         )
         clusters.register_due("jobs.reconcile_job", background.due_jobs)

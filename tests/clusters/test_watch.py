@@ -135,6 +135,26 @@ async def test_each_change_of_our_objects_wakes_its_row(small: SmallCluster, row
         assert set(heard.ids) == {"ROW1", "ROW2"}
 
 
+async def test_how_a_pod_ended_is_told_though_the_pod_is_gone_at_once(
+    small: SmallCluster, row: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[services.PodEnd] = []
+    kind = replace(services.workloads()[0], ended=ends.append)
+    monkeypatch.setattr(watching, "workloads", lambda: (kind,))
+    async with watch(small, row) as heard:
+        made = await in_thread(send, small, pod("e-1", "ROW7", "n-9"))
+        await until(lambda: "ROW7" in heard.ids)
+        heard.ids.clear()
+        path = object_path(pod("e-1"))
+        state = {"terminated": {"exitCode": 137, "finishedAt": "2026-11-26T12:00:00Z"}}
+        status = {"phase": "Failed", "containerStatuses": [{"name": "main", "state": state}]}
+        await in_thread(small.api.merge_patch, f"{path}/status", {"status": status})
+        await in_thread(small.api.delete, path, grace=0)
+        await until(lambda: "ROW7" in heard.ids and ends)
+    (end,) = ends
+    assert (end.pod_uid, end.exit_code, end.node, end.attempt) == (made["metadata"]["uid"], 137, "n-9", 1)
+
+
 async def test_nodes_and_what_runs_on_them_are_counted(small: SmallCluster, row: Cluster) -> None:
     async with watch(small, row):
         for name, gpus, ready in (("n-1", 8, "True"), ("n-2", 8, "True"), ("n-3", 8, "False")):

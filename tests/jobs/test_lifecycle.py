@@ -94,7 +94,13 @@ def test_the_first_rank_to_fail_is_the_cause_and_those_told_to_end_are_not() -> 
         rank(1, phase="Failed", exit_code=3, ended_at=NOON + timedelta(seconds=2)),
         rank(2, phase="Failed", exit_code=1, ended_at=NOON + timedelta(seconds=9)),
     ]
-    assert failure(seen("Failed", *ranks)).params == {"rank": 1, "code": 3, "node": "n"}
+    assert failure(ranks).params == {"rank": 1, "code": 3, "node": "n"}
+
+
+def test_of_ranks_that_ended_within_one_second_the_killed_one_is_the_cause() -> None:
+    missed = rank(0, phase="Failed", exit_code=1, ended_at=NOON)
+    killed = rank(1, phase="Failed", exit_code=137, ended_at=NOON)
+    assert failure([missed, killed]).params["rank"] == 1
 
 
 def test_ends_are_for_good_and_nothing_goes_back_to_submitted() -> None:

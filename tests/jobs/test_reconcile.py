@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from apps.adapters.errors import Unavailable
 from apps.adapters.kubernetes import KubeApi, objects
+from apps.clusters.services import PodEnd
 from apps.clusters.services.connect import connect
 from apps.jobs import services
 from apps.jobs.domain import manifests
@@ -164,6 +166,21 @@ def test_a_failed_rank_restarts_the_gang_as_attempt_two(applied: Cluster) -> Non
     assert step(job) is Phase.RUNNING
     assert sorted(JobRank.objects.filter(job=job).values_list("attempt", "rank")) == [(1, 0), (1, 1), (2, 0), (2, 1)]
     assert services.ranks_of(job).count() == 2
+
+
+def test_the_rank_that_broke_a_gang_is_named_though_its_pod_went_before_anybody_looked(applied: Cluster) -> None:
+    job = applied.job
+    for index in (0, 1):
+        applied.pod(index)
+    applied.volcano_says("Running")
+    assert step(job) is Phase.RUNNING
+    broken = JobRank.objects.get(job=job, rank=1)
+    end = PodEnd(job.pk, broken.pod_uid, broken.pod_name, 1, 1, "node-1", 137, timezone.now())
+    background.note_pod_end(end)
+    applied.clear_pods()
+    applied.volcano_says("Restarting", retryCount=1)
+    assert step(job) is Phase.RESTARTING
+    assert (job.reason, job.reason_params) == ("failed.exit", {"rank": 1, "code": 137, "node": "node-1"})
 
 
 def test_stop_deletes_and_a_late_apply_is_undone(applied: Cluster) -> None:

@@ -5,6 +5,7 @@ from apps.clusters.models import Cluster
 from apps.clusters.services.registration import Registration, register_cluster
 from apps.clusters.services.registry import (
     ParsedLine,
+    PodEnd,
     WorkloadKind,
     WorkloadObject,
     due_sweeps,
@@ -28,6 +29,7 @@ __all__ = [
     "Cluster",
     "NodeSpace",
     "ParsedLine",
+    "PodEnd",
     "ProductSpace",
     "Registration",
     "WorkloadKind",

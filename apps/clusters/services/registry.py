@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 Id = int | str
@@ -36,12 +37,27 @@ class WorkloadObject:
 
 
 @dataclass(frozen=True)
+class PodEnd:
+    """How a pod's main container ended. The pod may be gone before anybody can look at it."""
+
+    row_id: str
+    pod_uid: str
+    pod_name: str
+    attempt: int
+    rank: int
+    node: str
+    exit_code: int
+    at: datetime
+
+
+@dataclass(frozen=True)
 class WorkloadKind:
     """A kind of work that upper apps put into clusters.
 
     `label` is on each of its objects and pods, with the row's id as value. `task` is woken with that id when something
     changed. `topic` gives the stream for its log lines, `parse` reads one of them. `known` says which of some ids have
-    a row; `orphan` is told of an object without one (default: it is left alone and logged).
+    a row; `orphan` is told of an object without one (default: it is left alone and logged). `ended` is told of each pod
+    that ended, before the row is woken for it.
     """
 
     label: str
@@ -50,6 +66,7 @@ class WorkloadKind:
     parse: Callable[[str], ParsedLine]
     known: Callable[[set[str]], set[str]] | None = None
     orphan: Callable[[WorkloadObject], None] | None = None
+    ended: Callable[[PodEnd], None] | None = None
 
 
 _workloads: dict[str, WorkloadKind] = {}

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -18,7 +19,7 @@ from apps.adapters.kubernetes import objects
 from apps.adapters.kubernetes.endpoint import Endpoint
 from apps.adapters.kubernetes.stream import Listed, StreamReader
 from apps.clusters.services import note_answer, note_nodes, note_silence
-from apps.clusters.services.registry import WorkloadKind, WorkloadObject, workloads
+from apps.clusters.services.registry import PodEnd, WorkloadKind, WorkloadObject, workloads
 from apps.clusters.watch import projections
 from apps.clusters.watch.database import in_thread
 from apps.clusters.watch.follow import Follower, Run, Target
@@ -129,13 +130,31 @@ class ClusterWatch:
         if item is None or found is None:
             return
         kind, row_id = found
-        self.wakes.add(kind.task, row_id)
+        if new is not None and new.end is not None and (old is None or old.end is None):
+            self._group.create_task(self._tell_end(new, kind, row_id))
+        else:
+            self.wakes.add(kind.task, row_id)
         if new is not None:
             self._follow(new, kind, row_id)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             for (pod_uid, _), following in self._followers.items():
                 if pod_uid == old.metadata.uid:
                     following.follower.gone()
+
+    async def _tell_end(self, pod: Pod, kind: WorkloadKind, row_id: str) -> None:
+        """Pass on how a pod ended, then wake its row: a scheduler that starts the gang anew deletes the pod at once."""
+        end = pod.end
+        if kind.ended and end is not None and end.exitCode is not None:
+            at = end.finishedAt or datetime.now(UTC)
+            told = PodEnd(
+                row_id, pod.metadata.uid, pod.metadata.name, pod.attempt, pod.rank, pod.spec.nodeName or "",
+                end.exitCode, at,
+            )  # fmt: skip
+            try:
+                await in_thread(kind.ended, told)
+            except DatabaseError as error:
+                log.warning("pod_end_unwritten", pod=pod.metadata.name, error=str(error)[:200])
+        self.wakes.add(kind.task, row_id)
 
     def _event_came(self, old: ClusterEvent | None, new: ClusterEvent | None) -> None:
         if new is None:

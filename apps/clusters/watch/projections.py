@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
 from apps.adapters.kubernetes.stream import Listed, Meta
@@ -15,6 +17,7 @@ ENDED = frozenset({"Succeeded", "Failed"})
 
 class Ended(msgspec.Struct):
     exitCode: int | None = None  # noqa: N815 (the API's name)
+    finishedAt: datetime | None = None  # noqa: N815
 
 
 class State(msgspec.Struct):
@@ -83,6 +86,12 @@ class Pod(Listed):
         index = annotations.get(TASK_INDEX) or self.metadata.name.rpartition("-")[2]
         after_master = annotations.get(TASK_SPEC) == "worker"
         return int(index) + after_master if index.isdigit() else 0
+
+    @property
+    def end(self) -> Ended | None:
+        """How its main container ended, if it has."""
+        statuses = self.status.containerStatuses
+        return statuses[0].state.terminated if statuses and statuses[0].state else None
 
     def holds(self, resource: str) -> list[str]:
         """How much of a resource each container holds, as Kubernetes writes it; nothing once the pod has ended."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from apps.jobs.domain.phases import Phase, Wanted
 
@@ -114,13 +114,13 @@ def _run(seen: Seen, ranks: int) -> Decision:
             # The last pods of an ending job are being cleared away: it has ended only when Volcano says so.
             return Decision(Phase.SUCCEEDED if seen.phase == "Completed" else Phase.RUNNING)
         case "Failed" | "Terminated" | "Terminating":
-            return Decision(Phase.FAILED, reason=failure(seen))
+            return Decision(Phase.FAILED, reason=failure(seen.ranks))
         case "Aborted":
             return Decision(Phase.SUSPENDED, Act.RESUME)
         case "Aborting":
             return Decision(Phase.SUSPENDING)
         case "Restarting":
-            return Decision(Phase.RESTARTING, reason=failure(seen))
+            return Decision(Phase.RESTARTING, reason=failure(seen.ranks))
         case _:
             return _placing(seen, current, ranks)
 
@@ -149,15 +149,35 @@ def _starting(current: list[RankSeen]) -> Reason:
     return Reason("starting.placed")
 
 
-def failure(seen: Seen) -> Reason:
+class RankEnd(Protocol):
+    """What `failure` reads of a rank, as it is seen now or was kept when it ended."""
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def node(self) -> str: ...
+    @property
+    def phase(self) -> str: ...
+    @property
+    def exit_code(self) -> int | None: ...
+    @property
+    def ended_at(self) -> datetime | None: ...
+
+
+def failure(ranks: Iterable[RankEnd]) -> Reason:
     """The first rank that ended badly in the newest attempt that has one: when gangs die, the others only follow."""
-    bad = [rank for rank in seen.ranks if rank.phase == "Failed" and rank.exit_code not in (None, 0)]
+    bad = [rank for rank in ranks if rank.phase == "Failed" and rank.exit_code not in (None, 0)]
     if not bad:
         return Reason("failed.cluster")
     newest = max(rank.attempt for rank in bad)
-    # A rank that was told to end (143) is a consequence, not the cause.
-    first = min(
-        (rank for rank in bad if rank.attempt == newest),
-        key=lambda rank: (rank.exit_code == 143, rank.ended_at is None, rank.ended_at or 0, rank.rank),
-    )
+    first = min((rank for rank in bad if rank.attempt == newest), key=_as_cause)
     return Reason("failed.exit", {"rank": first.rank, "code": first.exit_code or 0, "node": first.node})
+
+
+def _as_cause(rank: RankEnd) -> tuple[Any, ...]:
+    """Likely causes first. A rank that was told to end (143) is a consequence. Clusters know only the second of an end;
+    within it, who was killed by a signal came before who missed them."""
+    code = rank.exit_code or 0
+    return code == 143, rank.ended_at is None, rank.ended_at or 0, code <= 128, rank.rank

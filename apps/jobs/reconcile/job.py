@@ -15,7 +15,7 @@ from apps.adapters.kubernetes.calls import KubeApi
 from apps.clusters.services.connect import connect
 from apps.jobs import moves
 from apps.jobs.domain import manifests
-from apps.jobs.domain.lifecycle import Act, Decision, Reason, Seen, decide
+from apps.jobs.domain.lifecycle import Act, Decision, Reason, Seen, decide, failure
 from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.domain.seen import read_seen
 from apps.jobs.models import Job, JobRank
@@ -78,7 +78,7 @@ def _step(api: KubeApi, job: Job) -> timedelta | None:
     _act(api, job, decision, seen)
     if job.state.is_final:
         return None
-    moves.take(job, _with_people(job, decision), attempt)
+    moves.take(job, _with_people(job, _with_cause(job, decision, attempt)), attempt)
     if job.state.is_final:
         return None
     return SOON if decision.act is not Act.NONE else LOOK_AGAIN
@@ -141,6 +141,14 @@ def _act(api: KubeApi, job: Job, decision: Decision, seen: Seen | None) -> None:
             api.create(objects.path(objects.VOLCANO_COMMAND, place.namespace), command)
         except Conflict:
             log.info("command_already_sent", job=job.pk, action=action)
+
+
+def _with_cause(job: Job, decision: Decision, attempt: int) -> Decision:
+    """Say which rank broke it. What was kept of each rank tells more than what is seen: a gang's pods go with it."""
+    if decision.reason.code not in ("failed.exit", "failed.cluster"):
+        return decision
+    kept = JobRank.objects.filter(job=job, attempt__gte=attempt - 1)
+    return Decision(decision.phase, decision.act, failure(kept))
 
 
 def _with_people(job: Job, decision: Decision) -> Decision:

@@ -10,7 +10,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from apps.accounts.types import Actor
-from apps.jobs.models import Draft, Job
+from apps.clusters.services import PodEnd
+from apps.jobs.models import Draft, Job, JobRank
 
 LEASE = timedelta(seconds=60)
 """Longer than all calls of one look together; after it, a dead worker's job is due again."""
@@ -24,6 +25,23 @@ def due_jobs() -> list[str]:
 def known_jobs(ids: set[str]) -> set[str]:
     """Those of some ids that are jobs of ours; objects of others are orphans."""
     return set(Job.objects.for_system().filter(pk__in=ids).values_list("pk", flat=True))
+
+
+def note_pod_end(end: PodEnd) -> None:
+    """Keep how a rank ended, told by the watch as it happened: a look that comes later may find no pod any more."""
+    if not Job.objects.for_system().filter(pk=end.row_id).exists():
+        return
+    values = {
+        "job_id": end.row_id,
+        "pod_name": end.pod_name,
+        "attempt": end.attempt,
+        "rank": end.rank,
+        "node": end.node,
+        "phase": "Failed" if end.exit_code else "Succeeded",
+        "exit_code": end.exit_code,
+        "ended_at": end.at,
+    }
+    JobRank.objects.update_or_create(pod_uid=end.pod_uid, defaults=values)
 
 
 def may_follow_job(actor: Actor, job_id: str) -> bool:
