@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import shutil
 import subprocess
 import sys
@@ -121,8 +122,14 @@ SEEDED = {
 
 
 def lint(where: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "import sys; from importlinter.cli import lint_imports_command as c; c()", "--no-cache"]
-    return subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from importlinter.cli import lint_imports_command as c; c()",
+        "--no-cache",
+    ]
+    env = {**os.environ, "COLUMNS": "300"}  # a name that is broken over two lines would not be found
+    return subprocess.run(command, cwd=where, env=env, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
