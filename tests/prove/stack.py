@@ -217,12 +217,12 @@ class Stack:
     def _new_token(self, username: str) -> str:
         with self.browser(username) as client:
             page = client.get("/settings/").text
-            data = {"csrfmiddlewaretoken": csrf(page), "name": f"prove {uuid.uuid4()}"[:40], "days": "1"}
+            data = {"csrfmiddlewaretoken": csrf(page), "name": f"prove {uuid.uuid4()}"[:40], "days": "7"}
             action = re.search(r'action="([^"#]+)#tokens"', page)
             assert action
             answer = client.post(action[1], data=data, headers={"Referer": self.url})
             shown = re.search(r'id="new-token"[^>]*>([^<]+)<', answer.text)
-            assert shown, answer.text
+            assert shown, "no token is shown"
             return shown[1]
 
     # --- what is behind it ------------------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ from tests.prove.stack import Stack, charlm, until
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(420)]
 
-NAME = f"first light 初光 {os.urandom(2).hex()}"
+KEY = os.urandom(4).hex()
+NAME = f"first light 初光 {KEY}"
 
 
 @pytest.fixture(scope="module")
@@ -221,9 +222,9 @@ def test_the_same_pages_in_chinese(chrome: Browser, submitted: str, stack: Stack
 def test_the_same_by_rest(stack: Stack) -> None:
     rest = stack.rest()
     document = charlm("by REST", steps=40)
-    job_id = rest.submit(document, key=f"walk {NAME}")
-    assert rest.submit(document, key=f"walk {NAME}") == job_id
-    clash = rest.post(charlm("by REST", steps=41), key=f"walk {NAME}")
+    job_id = rest.submit(document, key=KEY)
+    assert rest.submit(document, key=KEY) == job_id
+    clash = rest.post(charlm("by REST", steps=41), key=KEY)
     assert (clash.status_code, clash.headers["content-type"]) == (409, "application/problem+json")
     assert clash.json().keys() >= {"type", "title", "status", "detail"}
     ended = rest.await_phase(job_id, "succeeded")
@@ -258,7 +259,7 @@ def test_the_same_by_command(stack: Stack, tmp_path: Path) -> None:
     stack.rest()  # whoever a job belongs to must have signed in once
     spec = tmp_path / "job.yaml"
     spec.write_text(json.dumps(charlm("by command", steps=20)))
-    arguments = ("--spec", str(spec), "--tenant", "nlp", "--as", kit.SCIENTIST, "--key", f"command {NAME}")
+    arguments = ("--spec", str(spec), "--tenant", "nlp", "--as", kit.SCIENTIST, "--key", f"command {KEY}")
     answer = json.loads(stack.demo.manage("submit", *arguments, "--wait", "--json"))
     assert answer["phase"] == "succeeded"
     again = json.loads(stack.demo.manage("submit", *arguments, "--json"))
