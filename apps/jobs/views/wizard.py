@@ -178,9 +178,17 @@ def review(request: HttpRequest, draft_id: uuid.UUID) -> HttpResponse:
     )
 
 
+class _Plain(yaml.SafeDumper):
+    """Writes what is shared twice: nobody wants to read `*id002`."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 def to_yaml(manifest: dict[str, Any]) -> str:
-    """A manifest as people write it: keys in the order they were given."""
-    return yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True, width=100)
+    """A manifest as people write it: keys in the order they were given, nothing by reference."""
+    text: str = yaml.dump(manifest, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=100)
+    return text
 
 
 def _all(plan: Any) -> list[Any]:
