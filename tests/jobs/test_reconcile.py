@@ -183,6 +183,16 @@ def test_the_rank_that_broke_a_gang_is_named_though_its_pod_went_before_anybody_
     assert (job.reason, job.reason_params) == ("failed.exit", {"rank": 1, "code": 137, "node": "node-1"})
 
 
+def test_a_job_of_one_attempt_ends_in_it(applied: Cluster) -> None:
+    """Volcano counts the failure that ended the job as a retry; no second run ever was."""
+    job = applied.job
+    applied.pod(0, phase="Failed", exit_code=3)
+    applied.volcano_says("Failed", retryCount=1)
+    assert step(job) is Phase.FAILED
+    assert (job.attempt, job.reason_params["code"]) == (1, 3)
+    assert services.ranks_of(job).count() == 1
+
+
 def test_stop_deletes_and_a_late_apply_is_undone(applied: Cluster) -> None:
     job = applied.job
     Job.objects.for_system().update(wanted=Wanted.STOP, wanted_by="Li Na")

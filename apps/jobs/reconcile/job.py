@@ -66,7 +66,6 @@ def reconcile_job(job: Job) -> timedelta | None:
 
 def _step(api: KubeApi, job: Job) -> timedelta | None:
     seen = look(api, job)
-    attempt = seen.retries + 1 if seen else job.attempt
     decision = decide(job.state, Wanted(job.wanted), seen, known_uid=job.object_uid, ranks=job.spec.ranks)
     if seen:
         _keep_ranks(job, seen)
@@ -82,6 +81,15 @@ def _step(api: KubeApi, job: Job) -> timedelta | None:
     if job.state.is_final:
         return None
     return SOON if decision.act is not Act.NONE else LOOK_AGAIN
+
+
+def _attempt(job: Job, seen: Seen | None, decision: Decision) -> int:
+    """Which run this is. Volcano counts the last failure as a retry too, though no run follows it."""
+    if seen is None:
+        return job.attempt
+    if decision.phase.is_final:
+        return max((rank.attempt for rank in seen.ranks), default=job.attempt)
+    return seen.retries + 1
 
 
 def look(api: KubeApi, job: Job) -> Seen | None:
