@@ -152,6 +152,7 @@ _POD_LOOKS: dict[str, tuple[str, str, Promise]] = {
     "Running": ("green", "player-play", gettext_lazy("Running")),
     "Succeeded": ("outline", "check", gettext_lazy("Succeeded")),
     "Failed": ("red", "alert-triangle", gettext_lazy("Failed")),
+    "Gone": ("grey", "circle-minus", gettext_lazy("Removed")),
 }
 
 

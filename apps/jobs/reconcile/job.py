@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import structlog
 from django.db import transaction
+from django.db.models import Max
 from django.utils import timezone
 
 from apps.adapters.errors import Conflict, NotFound, Refused, Unavailable
@@ -77,6 +78,7 @@ def _step(api: KubeApi, job: Job) -> timedelta | None:
     _act(api, job, decision, seen)
     if job.state.is_final:
         return None
+    attempt = _attempt(job, seen, decision)
     moves.take(job, _with_people(job, _with_cause(job, decision, attempt)), attempt)
     if job.state.is_final:
         return None
@@ -85,11 +87,9 @@ def _step(api: KubeApi, job: Job) -> timedelta | None:
 
 def _attempt(job: Job, seen: Seen | None, decision: Decision) -> int:
     """Which run this is. Volcano counts the last failure as a retry too, though no run follows it."""
-    if seen is None:
-        return job.attempt
     if decision.phase.is_final:
-        return max((rank.attempt for rank in seen.ranks), default=job.attempt)
-    return seen.retries + 1
+        return JobRank.objects.filter(job=job).aggregate(newest=Max("attempt"))["newest"] or job.attempt
+    return seen.retries + 1 if seen else job.attempt
 
 
 def look(api: KubeApi, job: Job) -> Seen | None:
