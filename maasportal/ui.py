@@ -117,8 +117,9 @@ class _Blank(dict[str, Any]):
 
 @register.simple_tag
 def silent_since(job: Any) -> datetime | None:
-    """Since when the cluster of a job that has not ended is silent."""
-    found: datetime | None = None if job.ended_at else job.placement.cluster.unreachable_since
+    """Since when nothing is known of a job because its cluster is silent. Of one that has not gone in yet, all is."""
+    known = job.ended_at or job.state is Phase.SUBMITTED
+    found: datetime | None = None if known else job.placement.cluster.unreachable_since
     return found
 
 
