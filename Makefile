@@ -11,7 +11,7 @@ SERVED := $(PY) -m deploy.local.with_servers --
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-stop cluster check test prove bench clean
+.PHONY: help setup demo demo-stop cluster testbed testbed-down check test prove bench clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -41,6 +41,12 @@ demo-stop: ## end a demo that runs elsewhere
 cluster: setup ## the small cluster alone, until Ctrl-C
 	@exec $(PY) -m deploy.local.demo --dir var/cluster --only apiserver,volcano,nodeagent $(ARGS)
 
+testbed: setup ## a real control plane in the background (deploy/testbed); prints its kubeconfig
+	@$(PY) -m deploy.testbed up $(ARGS)
+
+testbed-down: ## end it; ARGS=--wipe forgets its data too
+	@$(PY) -m deploy.testbed down $(ARGS)
+
 check: setup ## style, types, layers, migrations, messages
 	$(BIN)/ruff check $(STYLE)
 	$(BIN)/ruff format --check $(STYLE)
@@ -55,11 +61,11 @@ test: setup ## everything but what `make prove` does
 	$(PY) -m deploy.local.node npm run --silent test
 	$(PY) -m deploy.local.with_servers --with openbao -- $(PY) -m pytest -n 2 -m "not prove" $(ARGS)
 
-prove: setup ## the demo itself: walks in a browser, processes killed at fixed moments
-	$(PY) -m pytest tests/prove -m prove $(ARGS)
+prove: setup ## the demo itself: walks in a browser, processes killed at fixed moments; the real control plane
+	$(PY) -m pytest tests/prove tests/testbed tests/localcluster/contract -m prove $(ARGS)
 
 bench: setup ## speed and memory beside their rivals; ONLY=name for one of them
 	@$(PY) -m tests.bench $(ONLY)
 
-clean: demo-stop ## everything that was made here, the demo's data too
+clean: demo-stop testbed-down ## everything that was made here, the demo's data too
 	rm -rf .venv node_modules var $(MESSAGES) .mypy_cache .ruff_cache .import_linter_cache .hypothesis

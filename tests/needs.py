@@ -14,12 +14,17 @@ from deploy.local import node, openbao, postgres, valkey
 from deploy.local.browser import chromium
 from deploy.local.program import Missing
 from deploy.local.stack import TREE
+from deploy.testbed import programs
 
 
 def _oidc() -> None:
     node.node()
     if not (TREE / "node_modules/oidc-provider").is_dir():
         raise Missing("no identity provider: node_modules is not set up, run `make setup`")
+
+
+def _apiserver() -> None:
+    programs.require("etcd", "kube-apiserver")
 
 
 def _unless(variable: str, find: Callable[[], object]) -> Callable[[], object]:
@@ -32,6 +37,7 @@ FINDERS: dict[str, Callable[[], object]] = {
     "openbao": _unless("VAULT_ADDR", openbao.require),
     "oidc": _oidc,
     "chromium": chromium,
+    "apiserver": _apiserver,
 }
 
 

@@ -1,0 +1,116 @@
+"""One running control plane: everything of it lives in one folder and listens on loopback."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deploy.local.home import Home
+from deploy.local.program import Missing, Program
+from deploy.testbed import crds, kubernetes, kwok, volcano
+from deploy.testbed.api import Api
+from deploy.testbed.certificates import serving
+from deploy.testbed.parts import Parts
+from deploy.testbed.processes import Processes
+
+
+@dataclass
+class ControlPlane:
+    """`left_out` says why a part that was asked for does not run."""
+
+    home: Home
+    processes: Processes
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.home.root / "kubeconfig"
+
+    @property
+    def server(self) -> str:
+        return kubernetes.server(self.home)
+
+    @property
+    def token(self) -> str:
+        """Of an admin, a member of system:masters."""
+        return self.home.secret(kubernetes.TOKEN)
+
+    @property
+    def ca_pem(self) -> str:
+        return kubernetes.authority(self.home).read_text()
+
+    @property
+    def pod_log(self) -> Path:
+        """See kwok.pod_log."""
+        return kwok.pod_log(self.home)
+
+    def api(self) -> Api:
+        return kubernetes.api(self.home)
+
+    def restart(self, name: str) -> None:
+        """kill -9 of a program (programs.SOURCES), and a new one on the same state. Raises Failed."""
+        self.processes.start(self.processes.kill(name))
+
+    def optional(self, name: str, find: Callable[[], Program]) -> None:
+        """Starts it, or notes why not."""
+        try:
+            program = find()
+        except Missing as missing:
+            self.left_out[name] = str(missing)
+        else:
+            self.processes.start(program)
+
+
+@contextmanager
+def control_plane(directory: Path | None = None, parts: Parts | None = None) -> Iterator[ControlPlane]:
+    """A control plane until the block ends, in a new folder by default; in a given one it goes on where it was.
+
+    Builds what is not built yet. Raises Missing, Failed.
+    """
+    with ExitStack() as stack:
+        if directory is None:
+            new = tempfile.TemporaryDirectory(prefix="maas-portal-testbed-", ignore_cleanup_errors=True)
+            directory = Path(stack.enter_context(new))
+        home = Home(directory)
+        plane = ControlPlane(home, Processes(home))
+        stack.callback(plane.processes.stop)
+        _bring_up(plane, parts or Parts())
+        yield plane
+
+
+def _bring_up(plane: ControlPlane, parts: Parts) -> None:
+    home, start = plane.home, plane.processes.start
+    home.prepare()
+    home.claim_ports(*kubernetes.PORTS, *(volcano.PORTS if parts.volcano else ()))
+    start(kubernetes.etcd(home))
+    start(kubernetes.apiserver(home, parts.flags.get("kube-apiserver", ())))
+    kubeconfig = kubernetes.write_kubeconfig(home)
+    with plane.api() as api:
+        _install(plane, api, parts)
+        if parts.controllers:
+            name = "kube-controller-manager"
+            plane.optional(name, lambda: kubernetes.controllers(home, kubeconfig, parts.flags.get(name, ())))
+        if parts.scheduler:
+            flags = parts.flags.get("kube-scheduler", ())
+            plane.optional("kube-scheduler", lambda: kubernetes.scheduler(home, kubeconfig, flags))
+        if parts.fleet:
+            certificate = serving(kubernetes.pki(home), "kwok")
+            plane.optional("kwok", lambda: kwok.program(home, kubeconfig, certificate))
+            for node in kwok.nodes(parts.fleet):
+                api.apply(f"/api/v1/nodes/{node['metadata']['name']}", node)
+        if parts.volcano:
+            volcano.start(plane.processes, api, kubeconfig, parts.volcano)
+
+
+def _install(plane: ControlPlane, api: Api, parts: Parts) -> None:
+    definitions = []
+    try:
+        definitions += [each for project in parts.crds for each in crds.find(project)]
+    except Missing as missing:
+        plane.left_out["crds"] = str(missing)
+    if parts.volcano:
+        definitions += crds.read(parts.volcano / "crds")
+    crds.install(api, definitions)
