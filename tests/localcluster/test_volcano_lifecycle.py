@@ -40,14 +40,7 @@ def lasting(phases: list[str]) -> list[str]:
 def replay(found: Object) -> World:
     world = World(found["fleet"])
     for step in found["objects"]:
-        if "create" in step:
-            world.create(step["create"])
-        elif "pods_end" in step:
-            for pod in step["pods_end"]:
-                world.end(pod, step["exit_code"])
-        elif "delete" in step:
-            del world.pods[step["delete"].removeprefix("Pod/")]
-        world.settle()
+        world.follow(step)
         if "look" in step:
             want = found["outcome"]["seen"][step["look"]]
             assert world.seen()["jobs"] == want["jobs"]

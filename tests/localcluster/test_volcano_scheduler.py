@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from typing import Any
 
 import pytest
 
 from apps.localcluster.volcano.objects import name
-from tests.localcluster.volcano_cases import Object, case, cases
+from apps.localcluster.volcano.scheduler import topology
+from apps.localcluster.volcano.scheduler.settings import Settings
+from tests.localcluster.volcano_cases import SETUP, Object, case, cases
 from tests.localcluster.volcano_world import World
 
-# What these cases look at is not in the world of this test: an API server that refuses pods or binds volumes, nodes
-# that change, plain pods, another scheduler setting, and reasons that differed between the recordings themselves.
+# What these cases look at is not in the world of this test: an API server that refuses, sets defaults or binds volumes,
+# commands for queues, nodes that change, plain pods, and reasons that differed between the recordings themselves.
 ELSEWHERE = {
     "01-bare-pod",
     "01-task-minimum-impossible",
-    "02-spread-three-small",
+    "03-unknown-priority-class",
+    "04-close-queue",
+    "04-delete-closed-empty-queue",
+    "04-delete-queue-with-running-job",
+    "04-move-job-to-other-queue",
+    "04-parent-child-sums",
+    "04-parent-of-queue-with-pods",
+    "04-root-queue",
+    "04-unknown-queue",
     "07-aborted-job-says",
     "07-missing-pvc",
     "07-missing-service-account",
@@ -25,27 +37,25 @@ ELSEWHERE = {
 }
 # Told while the recorded scheduler counted a gang twice for a moment, as let in and as placed.
 PASSING = {("six-uid-six", "Unschedulable", "resource in cluster is overused: overused nvidia.com/gpu")}
-REPLAYED = [found for found in cases("01", "02", "07") if found["id"] not in ELSEWHERE]
+REPLAYED = [found for found in cases("01", "02", "03", "04", "07", "11") if found["id"] not in ELSEWHERE]
 
 
-def like(want: Object, have: Object) -> Object:
-    """What was seen, of the kinds that the recording names."""
-    return {key: have.get(key) for key in want if key in ("jobs", "podgroups", "gpus_per_node_sorted")}
+def world_of(found: Object) -> World:
+    return World(found["fleet"], settings=Settings.parse(SETUP["schedulers"][found["scheduler"]]))
+
+
+def like(want: Any, have: Any) -> Any:
+    """What was seen, of what the recording names: what was not the same each time stands not in it."""
+    if isinstance(want, dict) and isinstance(have, dict):
+        return {key: like(value, have.get(key)) for key, value in want.items() if key not in ("pods", "gpus_by_node")}
+    return have
 
 
 @pytest.mark.parametrize("found", REPLAYED, ids=lambda c: c["id"])
 def test_a_case_ends_as_recorded(found: Object) -> None:
-    world, outcome = World(found["fleet"]), found["outcome"]
+    world, outcome = world_of(found), found["outcome"]
     for step in found["objects"]:
-        if "create" in step:
-            world.create(step["create"])
-        elif "patch" in step:
-            node = next(n for n in world.nodes if name(n) == step["patch"].removeprefix("Node/"))
-            node["spec"] |= step["body"]["spec"]
-        elif "pods_end" in step:
-            for pod in step["pods_end"]:
-                world.end(pod, step["exit_code"])
-        world.settle()
+        world.follow(step)
         if "look" in step:
             want = outcome["seen"][step["look"]]
             assert like(want, world.seen()) == like(want, want)
@@ -54,20 +64,44 @@ def test_a_case_ends_as_recorded(found: Object) -> None:
 
 @pytest.mark.parametrize("found", [c for c in REPLAYED if c["id"].startswith("07")], ids=lambda c: c["id"])
 def test_the_reason_is_told_in_volcanos_words(found: Object) -> None:
-    world = World(found["fleet"])
+    world = world_of(found)
     for step in found["objects"]:
-        if "create" in step:
-            world.create(step["create"])
-        elif "patch" in step:
-            node = next(n for n in world.nodes if name(n) == step["patch"].removeprefix("Node/"))
-            node["spec"] |= step["body"]["spec"]
-        world.settle()
+        world.follow(step)
     wanted = {
         (re.sub(r"PodGroup/(\w+)-<uid>", r"\1-uid-\1", event["on"]), event["reason"], event["message"])
         for event in found["outcome"].get("events", [])
         if event["on"].startswith("PodGroup/")
     }
     assert wanted - PASSING <= world.told
+
+
+@pytest.mark.parametrize("found", [c for c in REPLAYED if "Evict" in str(c["outcome"])], ids=lambda c: c["id"])
+def test_whose_pods_are_taken_and_why_is_told(found: Object) -> None:
+    world = world_of(found)
+    for step in found["objects"]:
+        world.follow(step)
+    events = [event for event in found["outcome"]["events"] if event["reason"] == "Evict"]
+    wanted = {(event["on"][9:-6], event["message"]) for event in events if event["on"].startswith("PodGroup/")}
+    assert wanted <= {(group.partition("-uid-")[0], words) for group, reason, words in world.told if reason == "Evict"}
+
+
+@pytest.mark.parametrize("found", [c for c in REPLAYED if c["id"].startswith("11")], ids=lambda c: c["id"])
+def test_gangs_stay_together_as_recorded(found: Object) -> None:
+    world, facts = world_of(found), found["outcome"].get("facts", {})
+    for step in found["objects"]:
+        world.follow(step)
+    leaf = {"n-0000": 1, "n-0001": 1, "n-0002": 2, "n-0003": 2}
+    used = Counter(leaf[p["spec"]["nodeName"]] for p in world.pods.values() if p["spec"].get("nodeName"))
+    if "pods_per_leaf" in facts:
+        assert sorted(used.values(), reverse=True) == facts["pods_per_leaf"]
+    for label, fact in (("a", "nodes"), ("s", "soft_on")):
+        if fact in facts:
+            mine = [pod["spec"]["nodeName"] for key, pod in world.pods.items() if key.startswith(f"{label}-")]
+            assert sorted(mine) == facts[fact]
+    for label, status in facts.get("status", {}).items():
+        item = next(hypernode for hypernode in world.hypernodes if name(hypernode) == label)
+        kwok = [{"metadata": {**n["metadata"], "labels": {"type": "kwok"}}} for n in world.nodes]
+        assert topology.count(item, kwok) == status["nodeCount"]
 
 
 def test_pods_of_one_service_are_kept_apart_and_others_packed() -> None:
@@ -124,3 +158,25 @@ def test_a_queue_that_is_not_open_gives_nothing_out() -> None:
     world.settle()
     assert world.seen()["jobs"]["a"] == {"phase": "Pending", "minAvailable": 1}
     assert world.pods == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("preempt, ", "gangpreempt, "), "action gangpreempt is not offered"),
+        (("name: conformance", "name: tdm"), "plugin tdm is not offered"),
+        (("binpack.weight", "task.weight"), "argument task.weight is not offered"),
+        (("name: capacity", "name: capacity\n    enableQueueOrder: false"), "enableQueueOrder: False is not offered"),
+        (("name: nodeorder", "name: proportion"), "capacity and proportion exclude each other"),
+        (("tiers:", "plugins:"), "not a configuration of Volcano's scheduler"),
+    ],
+)
+def test_a_setting_that_is_not_offered_is_refused(change: tuple[str, str], words: str) -> None:
+    text = SETUP["schedulers"]["testbed"]
+    assert change[0] in text
+    with pytest.raises(ValueError, match=re.escape(words)):
+        Settings.parse(text.replace(*change))
+
+
+def test_the_default_is_the_setting_of_the_recordings() -> None:
+    assert Settings.load() == Settings.parse(SETUP["schedulers"]["testbed"])

@@ -10,6 +10,7 @@ from apps.localcluster.volcano.lifecycle import Trigger
 from apps.localcluster.volcano.objects import OUT_OF_SYNC, controller_of, group_name, name, replicas, tasks, uid
 from apps.localcluster.volcano.scheduler import session
 from apps.localcluster.volcano.scheduler.model import Snapshot
+from apps.localcluster.volcano.scheduler.settings import Settings
 from tests.localcluster.volcano_cases import Object, admitted, nodes, open_queue
 
 READY = {"type": "Ready", "status": "True"}
@@ -27,6 +28,9 @@ class World:
         self.services: list[Object] = parts.get("services", [])
         self.claims: dict[tuple[str, str], Object] = parts.get("claims", {})
         self.priorities: dict[str, int] = parts.get("priorities", {})
+        self.polite: set[str] = set()
+        self.hypernodes: list[Object] = []
+        self.settings: Settings = parts.get("settings") or Settings.load()
         self.told: set[tuple[str, str, str]] = set()
         self.made = 0
         self.commands: dict[str, str] = {}
@@ -37,12 +41,33 @@ class World:
             self.queues[name(item)] = open_queue(name(item), **item["spec"])
         elif item["kind"] == "PriorityClass":
             self.priorities[name(item)] = item["value"]
+            self.polite |= {name(item)} if item.get("preemptionPolicy") == "Never" else set()
+        elif item["kind"] == "PersistentVolumeClaim":
+            self.claims["team-a", name(item)] = item
+        elif item["kind"] == "HyperNode":
+            self.hypernodes.append(item)
         elif item["kind"] == "Job":
             job = admitted(item)
             job["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{len(self.jobs):02d}Z"
             self.jobs[name(job)] = job
         elif item["kind"] == "Command":
             self.commands[item["target"]["name"]] = item["action"]
+
+    def follow(self, step: Object) -> None:
+        """Do one step of a recorded case and let the cluster come to rest."""
+        if "create" in step:
+            self.create(step["create"])
+        elif "pods_end" in step:
+            for pod in step["pods_end"]:
+                self.end(pod, step["exit_code"])
+        elif "patch" in step:
+            kind, _, label = step["patch"].partition("/")
+            items = self.queues if kind == "Queue" else {name(node): node for node in self.nodes}
+            items[label]["spec"] |= step["body"]["spec"]
+        elif "delete" in step:
+            kind, _, label = step["delete"].partition("/")
+            del {"Pod": self.pods, "Queue": self.queues}[kind][label]
+        self.settle()
 
     def end(self, pod: str, exit_code: int) -> None:
         terminated = {"terminated": {"exitCode": exit_code}}
@@ -107,6 +132,9 @@ class World:
                     self.made += 1
                     pod["metadata"] |= {"uid": f"p-{self.made}", "creationTimestamp": "2026-01-01T00:01:00Z"}
                     pod["status"] = {"phase": "Pending"}
+                    called = pod["spec"].get("priorityClassName", "")
+                    pod["spec"] |= {"priority": self.priorities.get(called, 0)}
+                    pod["spec"] |= {"preemptionPolicy": "Never"} if called in self.polite else {}
                     self.pods.setdefault(name(pod), pod)
         job["status"] = lifecycle.counted(job, self.mine(job))
 
@@ -119,15 +147,19 @@ class World:
             self.claims,
             self.services,
             self.priorities,
+            self.hypernodes,
         )
-        self.decisions = session.run(copy.deepcopy(snapshot))
+        self.decisions = session.run(copy.deepcopy(snapshot), self.settings)
         for pod, node in self.decisions.bindings:
             self.pods[name(pod)]["spec"]["nodeName"] = node
             self.pods[name(pod)]["status"] = {"phase": "Running"}
+        for eviction in self.decisions.evictions:
+            del self.pods[name(eviction.pod)]
+            self.told.add((name(eviction.group), "Evict", eviction.reason))
         for report in self.decisions.reports:
             self.groups[name(report.group)]["status"] = report.status
             self.told |= {(name(report.group), reason, words) for _, reason, words in report.events}
-            for pod, message in report.pods:
+            for pod, message in [waiting for waiting in report.pods if name(waiting[0]) in self.pods]:
                 condition = {"type": "PodScheduled", "status": "False", "message": message}
                 self.pods[name(pod)]["status"]["conditions"] = [condition]
 
@@ -138,6 +170,7 @@ class World:
             "jobs": {name(job): self._job(job) for job in self.jobs.values()},
             "podgroups": {self._clean(group): self._group(group) for group in self.groups.values()},
             "gpus_per_node_sorted": sorted(self.gpus().values(), reverse=True),
+            "queues": {key: self._queue(key) for key in self.queues if key not in ("default", "root")},
         }
         return {key: value for key, value in state.items() if value}
 
@@ -152,6 +185,10 @@ class World:
 
     def _clean(self, group: Object) -> str:
         return name(group).partition("-uid-")[0] + "-<uid>"
+
+    def _queue(self, key: str) -> Object:
+        allocated = self.decisions.allocated[key].get("nvidia.com/gpu")
+        return {"state": self.queues[key]["status"]["state"], "allocated_gpu": allocated}
 
     def _job(self, job: Object) -> Object:
         status = job["status"]

@@ -13,10 +13,12 @@ from apps.localcluster.client import ApiError, KubeClient, Kubeconfig
 from apps.localcluster.volcano import jobs, placing
 from apps.localcluster.volcano.cache import Cache, all_synced
 from apps.localcluster.volcano.events import Recorder
+from apps.localcluster.volcano.hypernodes import HyperNodeController
 from apps.localcluster.volcano.jobs import JobController
-from apps.localcluster.volcano.objects import BUS, CORE, JOBS, SCHEDULING, path
+from apps.localcluster.volcano.objects import BUS, CORE, JOBS, SCHEDULING, TOPOLOGY, path
 from apps.localcluster.volcano.placing import Scheduler
 from apps.localcluster.volcano.queues import GroupController, QueueController
+from apps.localcluster.volcano.scheduler.settings import Settings
 from apps.localcluster.volcano.webhooks import Webhooks
 
 log = logging.getLogger(__name__)
@@ -34,6 +36,7 @@ _KINDS = {  # name: (group, plural, whether a server may lack it)
     "services": (CORE, "services", False),
     "claims": (CORE, "persistentvolumeclaims", True),
     "priorities": ("/apis/scheduling.k8s.io/v1", "priorityclasses", True),
+    "hypernodes": (TOPOLOGY, "hypernodes", True),
 }
 _CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podgroups.scheduling.volcano.sh"
 
@@ -41,7 +44,7 @@ _CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podgroups.schedu
 class Manager:
     """The whole stand-in. `run()` ends only when it is cancelled."""
 
-    def __init__(self, kubeconfig: Kubeconfig, port: int = 0) -> None:
+    def __init__(self, kubeconfig: Kubeconfig, settings: Settings, port: int = 0) -> None:
         self.client = KubeClient(kubeconfig, "volcano")
         self.recorder = Recorder(self.client)
         self._listeners: dict[str, list[Listener]] = {kind: [] for kind in _KINDS}
@@ -65,9 +68,12 @@ class Manager:
                 see["claims"],
                 see["services"],
                 see["priorities"],
+                see["hypernodes"],
             ),
             self.recorder,
+            settings,
         )
+        self.hypernodes = HyperNodeController(self.client, see["hypernodes"], see["nodes"])
         self._listen()
 
     def _cache(self, kind: str, group: str, plural: str, optional: bool) -> Cache:
@@ -86,7 +92,9 @@ class Manager:
         hear["pods"] += [self.jobs.pod_changed, self.groups.pod_changed]
         hear["groups"] += [self.jobs.child_changed, self.queues.group_changed]
         hear["queues"].append(self.queues.queue_changed)
-        for kind in ("pods", "groups", "queues", "nodes", "claims", "priorities"):
+        hear["hypernodes"].append(self.hypernodes.hypernode_changed)
+        hear["nodes"].append(self.hypernodes.node_changed)
+        for kind in ("pods", "groups", "queues", "nodes", "claims", "priorities", "hypernodes"):
             hear[kind].append(self.scheduler.wake)
 
     async def run(self) -> None:
@@ -100,8 +108,9 @@ class Manager:
                 await self._persist(self.webhooks.register)
                 await self._persist(self._learn)
                 await self._persist(self.queues.found)
-                for part in (self.queues.queue, self.groups.queue, self.jobs.queue, self.scheduler):
-                    group.create_task(part.run())
+                for controller in (self.queues, self.groups, self.hypernodes, self.jobs):
+                    group.create_task(controller.queue.run())
+                group.create_task(self.scheduler.run())
                 log.info("volcano is at work; webhooks on port %d", self.webhooks.port)
         finally:
             await self.client.close()

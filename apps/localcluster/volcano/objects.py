@@ -10,6 +10,7 @@ Object = dict[str, Any]
 JOBS = "/apis/batch.volcano.sh/v1alpha1"
 SCHEDULING = "/apis/scheduling.volcano.sh/v1beta1"
 BUS = "/apis/bus.volcano.sh/v1alpha1"
+TOPOLOGY = "/apis/topology.volcano.sh/v1alpha1"
 CORE = "/api/v1"
 NETWORKING = "/apis/networking.k8s.io/v1"
 

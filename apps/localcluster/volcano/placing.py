@@ -17,6 +17,7 @@ from apps.localcluster.volcano.objects import CORE, SCHEDULER, SCHEDULING, name,
 from apps.localcluster.volcano.scheduler import session
 from apps.localcluster.volcano.scheduler.model import Snapshot
 from apps.localcluster.volcano.scheduler.report import Report
+from apps.localcluster.volcano.scheduler.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class Views:
     claims: Cache
     services: Cache
     priorities: Cache
+    hypernodes: Cache
 
 
 @dataclass
@@ -49,6 +51,7 @@ class Scheduler:
     client: KubeClient
     views: Views
     recorder: Recorder
+    settings: Settings
     group_status: str = ""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -63,7 +66,7 @@ class Scheduler:
                 pass
             await self._quiet()
             try:
-                decisions = await asyncio.to_thread(session.run, self._snapshot())
+                decisions = await asyncio.to_thread(session.run, self._snapshot(), self.settings)
             except (KeyError, TypeError, ValueError):
                 log.exception("no session: an object is not understood")
                 continue
@@ -90,10 +93,12 @@ class Scheduler:
             dict(views.claims.store),
             list(views.services.store.values()),
             values,
+            list(views.hypernodes.store.values()),
         )
 
     async def _carry_out(self, decisions: session.Decisions) -> None:
         steps: list[Coroutine[Any, Any, None]] = [self._bind(pod, node) for pod, node in decisions.bindings]
+        steps += [self._evict(eviction) for eviction in decisions.evictions]
         await self._all(steps)
         steps = [self._tell(report) for report in decisions.reports]
         steps += [self._account(queue, amounts) for queue, amounts in decisions.allocated.items()]
@@ -126,6 +131,28 @@ class Scheduler:
         words = f"Successfully assigned {namespace(pod)}/{name(pod)} to {node}"
         self.recorder.tell(pod, SCHEDULER, "Normal", "Scheduled", words)
         self.wake()
+
+    async def _evict(self, eviction: session.Eviction) -> None:
+        pod, words = eviction.pod, f"Pod is evicted, because of {eviction.reason}"
+        self.recorder.tell(pod, SCHEDULER, "Warning", "Evict", words)
+        self.recorder.tell(eviction.group, SCHEDULER, "Normal", "Evict", eviction.reason)
+        where, stamp = path(CORE, "pods", namespace(pod), name(pod)), now()
+        target = "volcano: preempting to accommodate a higher priority pod"
+        new: list[Object] = [
+            {"type": "Ready", "status": "False", "reason": "Evict", "message": words},
+            {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": target},
+        ]
+        known = (pod.get("status") or {}).get("conditions") or []
+        conditions = [c for c in known if c.get("type") not in ("Ready", "DisruptionTarget")]
+        conditions += [{**condition, "lastTransitionTime": stamp} for condition in new]
+        change = {"metadata": {"uid": uid(pod)}, "status": {"conditions": conditions}}
+        await self.client.merge_patch(f"{where}/status", change)
+        await self.client.delete(where, uid=uid(pod))
+        seen = self.views.pods.store.get(key_of(pod))
+        if seen is not None and uid(seen) == uid(pod):
+            # Taken as going until the watch says so, so that the next session takes no second one.
+            going = {**seen, "metadata": {**seen["metadata"], "deletionTimestamp": stamp}}
+            self.views.pods.store[key_of(pod)] = going
 
     async def _tell(self, report: Report) -> None:
         await self._write_group(report)

@@ -1,5 +1,6 @@
 """The gang scheduler: one session is a function from what is in the cluster to what shall be done.
 
-Room is left for what comes later: `session.run` calls its actions in Volcano's order (enqueue, allocate, backfill);
-preempt and reclaim are further actions on the same `Session`, hierarchy belongs into `shares`, topology into `nodes`.
+`session.run` calls the actions of its settings, in their order, on one `state.State`: `allocation` gives out what is
+free, `eviction` takes from others for whom the plugins in `votes` let it. `shares` knows what queues may use, `nodes`
+and `topology` which node is best, `report` what is said of those that wait.
 """

@@ -10,6 +10,7 @@ from typing import Any
 from apps.localcluster.volcano import quantity
 from apps.localcluster.volcano.objects import (
     GROUP_NAME,
+    PREEMPTABLE,
     TASK_SPEC,
     annotation,
     deleting,
@@ -48,6 +49,8 @@ class Task:
     node: str
     fault: str = ""  # why no node takes it, in the words of the session
     gated: bool = False
+    tried: tuple[str, str] = ("", "")  # state and node of a placing that was taken back
+    evicted: str = ""  # why the session takes its place away
 
     @property
     def label(self) -> str:
@@ -56,6 +59,26 @@ class Task:
     @property
     def best_effort(self) -> bool:
         return not any(value for key, value in self.request.items() if key != _PODS)
+
+    @property
+    def occupying(self) -> bool:
+        return self.state in OCCUPYING
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it is the session's to place."""
+        return self.state == "Pending" and not self.gated and self.pod["spec"].get("schedulerName") == "volcano"
+
+    @property
+    def preemptable(self) -> bool:
+        """Whether it may be evicted for others: unless its annotation, or else its label, says no."""
+        marks = (self.pod["metadata"].get(kind) or {} for kind in ("annotations", "labels"))
+        given = next((mark[PREEMPTABLE] for mark in marks if PREEMPTABLE in mark), "true")
+        return self.state in ("Bound", "Running") and given.lower() in ("1", "t", "true")
+
+    @property
+    def polite(self) -> bool:
+        return bool(self.pod["spec"].get("preemptionPolicy") == "Never")
 
     @classmethod
     def of(cls, pod: Object) -> Task:
@@ -110,6 +133,19 @@ class Node:
         if task.state == "Releasing":
             self.releasing = quantity.add(self.releasing, task.request)
 
+    def let_go(self, task: Task) -> None:
+        """A pod is told to go: what it uses is free later."""
+        self.releasing = quantity.add(self.releasing, task.request)
+
+    def keep(self, task: Task) -> None:
+        self.releasing = quantity.subtract(self.releasing, task.request)
+
+    def promise(self, task: Task) -> None:
+        self.pipelined = quantity.add(self.pipelined, task.request)
+
+    def take_back(self, task: Task) -> None:
+        self.pipelined = quantity.subtract(self.pipelined, task.request)
+
     def give_back(self, task: Task) -> None:
         self.pods.remove(task)
         self.used = quantity.subtract(self.used, task.request)
@@ -118,12 +154,13 @@ class Node:
         """What is missing now."""
         return sorted(k for k, v in request.items() if v > 0 and v > self.allocatable.get(k, 0) - self.used.get(k, 0))
 
-    def lacking_later(self, request: Resources) -> list[str]:
-        """What will be missing when the pods that are going are gone."""
-        free = quantity.subtract(
-            quantity.add(self.allocatable, self.releasing), quantity.add(self.used, self.pipelined)
-        )
-        return sorted(k for k, v in request.items() if v > 0 and v > free.get(k, 0))
+    def lacking_later(self, request: Resources, freed: Resources | None = None) -> list[str]:
+        """What will be missing when the pods that are going, and those that hold `freed`, are gone."""
+        free = {
+            k: self.allocatable.get(k, 0) + self.releasing.get(k, 0) - self.used.get(k, 0) - self.pipelined.get(k, 0)
+            for k in request
+        }
+        return sorted(k for k, v in request.items() if v > 0 and v > free[k] + (freed or {}).get(k, 0))
 
 
 @dataclass(eq=False)
@@ -149,6 +186,11 @@ class Job:
     @property
     def phase(self) -> str:
         return str((self.group.get("status") or {}).get("phase") or "Pending")
+
+    @property
+    def topology(self) -> Object | None:
+        """`networkTopology` of the PodGroup."""
+        return self.group["spec"].get("networkTopology") or None
 
     @property
     def asked(self) -> Resources | None:
@@ -191,6 +233,11 @@ class Job:
         enough = sum(held.values()) >= self.minimum
         return enough and all(held[role] >= least for role, least in self._minimums().items())
 
+    @property
+    def starving(self) -> bool:
+        """Whether its minimum is more than what it has and was promised."""
+        return self.ready_count() + self.states()["Pipelined"] < self.minimum
+
     def worth_continuing(self, failed: set[str]) -> bool:
         """Whether the gang can still be completed although these roles found no node."""
         if self.minimum == len(self.tasks):
@@ -220,6 +267,7 @@ class Snapshot:
     claims: dict[tuple[str, str], Object]
     services: list[Object]
     priorities: dict[str, int]
+    hypernodes: list[Object] = field(default_factory=list)
 
     def build(self) -> tuple[dict[str, Node], list[Job], dict[str, Object]]:
         nodes = {name(item): Node.of(item) for item in self.nodes}

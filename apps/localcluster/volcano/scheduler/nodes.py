@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 from apps.localcluster.volcano.objects import namespace
 from apps.localcluster.volcano.quantity import Resources
 from apps.localcluster.volcano.scheduler.model import Node, Snapshot, Task
+from apps.localcluster.volcano.scheduler.settings import Settings
 
 Object = dict[str, Any]
 
 GPU = "nvidia.com/gpu"
-# binpack.weight 10 on GPUs; the other weights are the node order plugin's own.
-BINPACK, BINPACK_WEIGHTS = 10, {GPU: 10, "cpu": 1, "memory": 1}
-SPREAD_WEIGHT = 2
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
 
@@ -112,26 +111,55 @@ def shape(task: Task) -> str:
 # --- where is it best
 
 
-def best(task: Task, nodes: list[Node], snapshot: Snapshot) -> Node:
-    """The node with the highest score, the first of equals. Packs GPUs; pods of one Service are kept apart."""
-    spread = _spread(task, nodes, snapshot)
-    return max(nodes, key=lambda node: score(task.request, node) + SPREAD_WEIGHT * spread.get(node.label, 0))
+@dataclass(frozen=True)
+class Weights:
+    """How much each wish counts: of the plugins binpack and nodeorder."""
+
+    binpack: float
+    packed: dict[str, float]
+    least: float
+    most: float
+    balanced: float
+    spread: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> Weights:
+        order = settings.plugins["nodeorder"] if settings.has("nodeorder", "enableNodeOrder") else None
+        wishes = (("leastrequested", 1), ("mostrequested", 0), ("balancedresource", 1), ("podtopologyspread", 2))
+        parts = [order.number(f"{wish}.weight", weight) if order else 0 for wish, weight in wishes]
+        if not settings.has("binpack", "enableNodeOrder"):
+            return cls(0, {}, *parts)
+        binpack = settings.plugins["binpack"]
+        return cls(binpack.number("binpack.weight", 1), binpack.weights("binpack"), *parts)
 
 
-def score(request: Resources, node: Node) -> float:
-    """Binpack, least allocated and balanced allocation, each as Volcano weighs it."""
-    return BINPACK * _packed(request, node) + _least(request, node) + _balanced(request, node)
+def scores(task: Task, nodes: list[Node], snapshot: Snapshot, weights: Weights) -> dict[str, float]:
+    """The score of each node. Packs what it is told to pack; pods of one Service are kept apart."""
+    spread = _spread(task, nodes, snapshot) if weights.spread else {}
+    return {n.label: score(task.request, n, weights) + weights.spread * spread.get(n.label, 0) for n in nodes}
 
 
-def _packed(request: Resources, node: Node) -> float:
-    total, weights = 0.0, 0
-    for resource, weight in BINPACK_WEIGHTS.items():
+def score(request: Resources, node: Node, weights: Weights) -> float:
+    """Binpack, least and most allocated and balanced allocation, each as Volcano weighs it."""
+    return (
+        weights.binpack * _packed(request, node, weights.packed)
+        + weights.least * _least(request, node)
+        + weights.most * (100 - _least(request, node))
+        + weights.balanced * _balanced(request, node)
+    )
+
+
+def _packed(request: Resources, node: Node, weights: dict[str, float]) -> float:
+    total, whole = 0.0, 0.0
+    for resource, weight in weights.items():
         asked, capacity = request.get(resource, 0), node.allocatable.get(resource, 0)
         if asked:
             after = node.used.get(resource, 0) + asked
-            total += weight * after / capacity if capacity and after <= capacity else 0
-            weights += weight
-    return 100 * total / weights if weights else 0.0
+            if after > capacity:
+                return 0.0
+            total += weight * after / capacity
+            whole += weight
+    return 100 * total / whole if whole else 0.0
 
 
 def _share(request: Resources, node: Node, resource: str) -> float | None:

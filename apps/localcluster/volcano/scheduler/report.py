@@ -32,7 +32,8 @@ def report(job: Job, phase: str, note: str) -> Report:
     conditions = {c["type"]: c for c in (job.group.get("status") or {}).get("conditions") or []}
     unschedulable = bool(tasks) and not ready
     if unschedulable:
-        message = f"{job.minimum - job.ready_count()}/{len(tasks)} tasks in gang unschedulable: {words}"
+        lacking = job.minimum - job.ready_count() - _schedulable(job)
+        message = f"{lacking}/{len(tasks)} tasks in gang unschedulable: {words}"
         conditions["Unschedulable"] = _condition("Unschedulable", "NotEnoughResources", message)
     elif tasks:
         conditions["Scheduled"] = _condition("Scheduled", "tasks in gang are ready to be scheduled", "")
@@ -66,6 +67,11 @@ def _best_effort(job: Job) -> int:
     return sum(task.state == "Pending" and task.best_effort for task in job.tasks)
 
 
+def _schedulable(job: Job) -> int:
+    """Pods that would have had a node if the whole gang had one."""
+    return sum(task.state == "Pending" and task.tried[0] == "Allocated" for task in job.tasks)
+
+
 def _phase(job: Job, phase: str, unschedulable: bool) -> str:
     states = job.states()
     if states["Running"] and unschedulable:
@@ -87,7 +93,8 @@ def fit_error(job: Job) -> str:
     text = f"{READY if ready else NOT_READY}, {_listed(counts)}"
     pending = sum(task.state == "Pending" for task in job.tasks)
     if pending:
-        text += f"; Pending: {pending} Unschedulable"
+        known = {"Schedulable": _schedulable(job), "Unschedulable": pending - _schedulable(job)}
+        text += f"; Pending: {_listed({reason: count for reason, count in known.items() if count})}"
     for task in job.tasks:
         if task.fault:
             return f"{text}. Origin reason is {name(task.pod)}: {task.fault}"
@@ -99,9 +106,9 @@ def _listed(counts: dict[str, int]) -> str:
 
 
 def _pod_message(task: Task) -> str:
-    if task.state == "Pipelined":
-        wait = "once resource is released and minAvailable is satisfied"
-        return f"Pod {task.label} can possibly be assigned to {task.node}, {wait}"
-    if task.state == "Allocated":
-        return f"Pod {task.label} can possibly be assigned to {task.node}, once minAvailable is satisfied"
-    return task.fault
+    """What is said of a pod that waits: where it could go, or why nowhere."""
+    state, node = task.tried if task.tried[0] else (task.state, task.node)
+    if state == "Pending":
+        return task.fault
+    wait = "once resource is released and " if state == "Pipelined" else "once "
+    return f"Pod {task.label} can possibly be assigned to {node}, {wait}minAvailable is satisfied"
