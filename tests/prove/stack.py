@@ -255,16 +255,22 @@ class Stack:
                 return process
         return None
 
-    def hold_down(self, name: str) -> None:
-        """Kill -9, and no new start before `start`."""
+    @contextmanager
+    def held_down(self, name: str) -> Iterator[Callable[[], None]]:
+        """Kill -9, and no new start before the block ends or calls what it is given."""
+
+        def start_again() -> None:
+            self.supervisor.start(name)
+
         pid = int(self.supervisor.states()[name]["pid"])
         self.supervisor.stop([name], 0)  # from now on supervisord expects it to end, and leaves it ended
         if pid and psutil.pid_exists(pid):
             os.kill(pid, signal.SIGKILL)
         until(lambda: self.supervisor.states()[name]["statename"] in ("STOPPED", "EXITED"), 10, what=f"{name} is down")
-
-    def start(self, name: str) -> None:
-        self.supervisor.start(name)
+        try:
+            yield start_again
+        finally:
+            start_again()
 
     def await_all(self, seconds: float = 60) -> None:
         """Every program runs, and the portal says it is ready."""
