@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apps.localcluster.volcano import plugins
-from apps.localcluster.volcano.admission import jobs, queues
+from apps.localcluster.volcano.admission import jobs, queues, schema
 from tests.localcluster.volcano_cases import Object, admitted, case, cases, created, open_queue, patched
 
 PREFIX = "denied the request: "
@@ -16,17 +16,20 @@ CLOSED = {"qc": {"metadata": {"name": "qc"}, "spec": {}, "status": {"state": "Cl
 
 
 def expected(found: Object, step: int) -> str | None:
-    """The webhook's refusal of a step; the empty text if it was accepted; None if another check refused it."""
+    """The refusal of a step; the empty text if it was accepted; None if the server itself refused it."""
     answer = found["outcome"].get("answers", {}).get(f"step {step}", {"code": 201})
-    if answer["code"] in (422, 500):
-        return None  # the schema of the kind
-    return answer.get("message", "").partition(PREFIX)[2] if answer["code"] == 400 else ""
+    words = str(answer.get("message", ""))
+    if answer["code"] == 500 or "metadata.name" in words or (answer["code"] == 422 and not words):
+        return None
+    if answer["code"] == 422:
+        return words
+    return words.partition(PREFIX)[2] if answer["code"] == 400 else ""
 
 
 def refusals() -> list[Any]:
-    """Every create of topic 09 that reached a webhook."""
+    """Every create of topics 09 and 12 that is not the server's own affair."""
     out = []
-    for found in cases("09"):
+    for found in cases("09", "12"):
         for number, step in enumerate(found["objects"], 1):
             item = step.get("create")
             if item and item["kind"] != "Command" and (words := expected(found, number)) is not None:
@@ -37,9 +40,13 @@ def refusals() -> list[Any]:
 def verdict(item: Object, known: dict[str, Object]) -> str:
     try:
         if item["kind"] == "Job":
-            return jobs.refuse_create(patched(item, jobs.defaults(item)), known)
+            full = patched(item, jobs.defaults(item))
+            return schema.refusal(full) or jobs.refuse_create(full, known)
         if item["kind"] == "Queue":
-            return queues.refuse_create(patched(item, queues.defaults(item)), known)
+            full = patched(item, queues.defaults(item))
+            return schema.refusal(full) or queues.refuse_create(full, known)
+        if words := schema.refusal(item):
+            return words
     except ValueError as error:
         return str(error)
     if item["kind"] == "PodGroup":
@@ -63,7 +70,8 @@ def test_a_change_of_a_job_is_answered_as_recorded(found: Object) -> None:
     for number, step in enumerate(found["objects"], 1):
         words = expected(found, number)
         if "patch" in step and isinstance(step["body"], list) and words is not None:
-            assert jobs.refuse_update(old, patched(old, step["body"])) == words
+            new = patched(old, step["body"])
+            assert (schema.refusal(new) or jobs.refuse_update(old, new)) == words
         elif "server_side_apply" in step and number > 1:
             # Tasks are one value to server-side apply: what the webhook wrote into them goes, the job's fields stay.
             new = {**old, "spec": {**old["spec"], **step["server_side_apply"]["spec"]}}

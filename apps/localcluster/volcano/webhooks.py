@@ -18,7 +18,7 @@ from typing import Any
 import uvicorn
 
 from apps.localcluster.client import KubeClient
-from apps.localcluster.volcano.admission import jobs, queues
+from apps.localcluster.volcano.admission import jobs, queues, schema
 from apps.localcluster.volcano.cache import Cache
 from apps.localcluster.volcano.objects import name
 
@@ -57,16 +57,21 @@ class Admission:
     def answer(self, path: str, review: Object) -> Object:
         request = review["request"]
         patch: list[Object] = []
+        invalid = refusal = ""
         try:
             if path == "jobs/mutate":
                 patch = jobs.defaults(request["object"])
             elif path == "queues/mutate":
                 patch = queues.defaults(request["object"])
-            refusal = "" if path.endswith("mutate") else self._refusal(path, request)
+            else:
+                invalid = schema.refusal(request.get("object") or {})
+                refusal = "" if invalid else self._refusal(path, request)
         except ValueError as error:
             refusal = str(error)
-        response: Object = {"uid": request["uid"], "allowed": not refusal}
-        if refusal:
+        response: Object = {"uid": request["uid"], "allowed": not (invalid or refusal)}
+        if invalid:
+            response["status"] = {"message": invalid, "code": 422, "reason": "Invalid"}
+        elif refusal:
             response["status"] = {"message": refusal}
         elif patch:
             encoded = base64.b64encode(json.dumps(patch).encode()).decode()

@@ -40,6 +40,8 @@ def defaults(job: Object) -> list[Object]:
         patch.append({"op": "replace", "path": "/spec/tasks", "value": filled})
     if not spec.get("minAvailable"):
         patch.append({"op": "add", "path": "/spec/minAvailable", "value": sum(minimum(task) for task in filled)})
+    if spec.get("networkTopology") and not spec["networkTopology"].get("mode"):
+        patch.append({"op": "add", "path": "/spec/networkTopology/mode", "value": "hard"})
     if spec.get("plugins") is not None:
         patch.append({"op": "replace", "path": "/spec/plugins", "value": plugins.implied(spec["plugins"])})
     return patch
@@ -68,7 +70,7 @@ def refuse_create(job: Object, queues: Queues) -> str:
         return "No task specified in job spec"
     if "mpi" in (spec.get("plugins") or {}) and plugins.mpi_master(job) is None:
         return "The specified mpi master task was not found"
-    parts = [*_negative(spec), _topology(spec), *_task_faults(job), _qualified("job", job["metadata"]["name"])]
+    parts = [_topology(spec), *_task_faults(job), _qualified("job", job["metadata"]["name"])]
     if sum(map(replicas, tasks(job))) < int(spec.get("minAvailable") or 0):
         parts.append(" job 'minAvailable' should not be greater than total replicas in tasks;")
     parts.append(policies.refusal(spec.get("policies"), "spec.policies"))
@@ -77,17 +79,6 @@ def refuse_create(job: Object, queues: Queues) -> str:
     if not _acyclic(tasks(job)):
         parts.append(" job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);")
     return "".join(parts).strip()
-
-
-def _negative(spec: Object) -> Iterator[str]:
-    """Numbers below zero. Releases whose schemas say it too never come here with one."""
-    for field in ("minAvailable", "maxRetry", "ttlSecondsAfterFinished"):
-        if int(spec.get(field) or 0) < 0:
-            yield f" '{field}' must be >= 0;"
-    for task in spec["tasks"]:
-        for field in ("replicas", "minAvailable"):
-            if int(task.get(field) or 0) < 0:
-                yield f" '{field}' must be >= 0 in task: {task['name']};"
 
 
 def _topology(spec: Object) -> str:
@@ -164,8 +155,6 @@ def _acyclic(items: list[Object]) -> bool:
 
 def refuse_update(old: Object, new: Object) -> str:
     """Why a change of a Job's spec is refused: only replicas, minimums and the priority class may change."""
-    if negative := next(_negative(new["spec"]), ""):
-        return negative.strip(" ;")
     for task in tasks(new):
         if minimum(task) > replicas(task):
             return f"'minAvailable' must be <= 'replicas' in task: {task['name']}"

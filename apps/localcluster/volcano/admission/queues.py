@@ -32,6 +32,8 @@ def defaults(queue: Object) -> list[Object]:
             patch.append({"op": "add", "path": f"/metadata/annotations/{key.replace('/', '~1')}", "value": value})
     if spec.get("reclaimable") is None:
         patch.append({"op": "add", "path": "/spec/reclaimable", "value": True})
+    if not spec.get("dequeueStrategy"):
+        patch.append({"op": "add", "path": "/spec/dequeueStrategy", "value": "traverse"})
     if not spec.get("weight"):
         patch.append({"op": "add", "path": "/spec/weight", "value": 1})
     return patch
