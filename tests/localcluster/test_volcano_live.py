@@ -121,6 +121,12 @@ class Cluster:
         body["metadata"] = {"name": f"{job}-{action.lower()}", "namespace": "team-a", "ownerReferences": [target]}
         assert self.call("POST", COMMANDS, body)["kind"] == "Command"
 
+    def queue_command(self, queue: str, action: str) -> None:
+        target = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "name": queue}
+        body = {"apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command", "target": target, "action": action}
+        body["metadata"] = {"name": f"{queue}-{action.lower()}", "namespace": "team-a"}
+        assert self.call("POST", COMMANDS, body)["kind"] == "Command"
+
     def remove(self, name: str) -> None:
         self.call("DELETE", f"{JOBS}/{name}?propagationPolicy=Background")
         wait_for(lambda: not self.pods(name), 10)
@@ -226,6 +232,28 @@ def test_killed_in_the_middle_of_a_restart_it_ends_right(cluster: Cluster, pause
     assert cluster.job("killed") == ("Running", 1)
     assert not {uid for uid, _ in cluster.pods("killed").values()} & {uid for uid, _ in before.values()}
     cluster.remove("killed")
+
+
+def test_queues_close_and_open_with_their_parent(cluster: Cluster) -> None:
+    queues = "/apis/scheduling.volcano.sh/v1beta1/queues"
+
+    def state(name: str) -> object:
+        return (cluster.call("GET", f"{queues}/{name}").get("status") or {}).get("state")
+
+    for name, spec in (("dept", {}), ("team", {"parent": "dept"}), ("own", {"parent": "dept"})):
+        api = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
+        assert cluster.call("POST", queues, {**api, "metadata": {"name": name}, "spec": spec})["kind"] == "Queue"
+        wait_for(lambda name=name: state(name) == "Open")
+    cluster.queue_command("own", "CloseQueue")
+    wait_for(lambda: state("own") == "Closed")
+    cluster.queue_command("dept", "CloseQueue")
+    wait_for(lambda: [state("dept"), state("team")] == ["Closed", "Closed"])
+    cluster.queue_command("team", "OpenQueue")
+    wait_for(lambda: not cluster.call("GET", COMMANDS)["items"])
+    assert state("team") == "Closed"
+    cluster.queue_command("dept", "OpenQueue")
+    wait_for(lambda: [state("dept"), state("team")] == ["Open", "Open"])
+    assert state("own") == "Closed"
 
 
 def test_sigterm_ends_it_within_two_seconds(cluster: Cluster) -> None:

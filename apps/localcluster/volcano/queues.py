@@ -15,6 +15,7 @@ from apps.localcluster.volcano.objects import (
     CORE,
     GROUP_NAME,
     SCHEDULING,
+    annotation,
     deleting,
     name,
     namespace,
@@ -40,6 +41,10 @@ BUILT_IN: tuple[Object, ...] = (
 )
 
 
+BY_PARENT = "volcano.sh/closed-by-parent"
+_SHUT = ("Closing", "Closed")
+
+
 def state_of(queue: Object) -> str:
     return str((queue.get("status") or {}).get("state") or "")
 
@@ -51,6 +56,14 @@ def next_state(state: str, action: str, groups: int) -> str:
     if action == "CloseQueue" or state == "Closing":
         return "Closing" if groups else "Closed"
     return state
+
+
+def asked_by_parent(queue: Object, parent: Object | None) -> str:
+    """A queue closes with its parent, and opens with it again if that was why; "" for nothing to do."""
+    above, own = state_of(parent or {}), state_of(queue)
+    if above in _SHUT and own == "Open":
+        return "CloseQueue"
+    return "OpenQueue" if above == "Open" and own in _SHUT and annotation(queue, BY_PARENT) == "true" else ""
 
 
 @dataclass
@@ -78,7 +91,12 @@ class QueueController:
                         raise
 
     def queue_changed(self, old: Object | None, new: Object | None) -> None:
-        self.queue.add(key_of(new or old or {}))
+        key = key_of(new or old or {})
+        self.queue.add(key)
+        if new is not None and state_of(new) != state_of(old or {}):
+            for other in self.queues.store.values():
+                if other["spec"].get("parent") == key[1]:
+                    self.queue.add(key_of(other))
 
     def group_changed(self, old: Object | None, new: Object | None) -> None:
         self.queue.add(("", str((new or old or {})["spec"].get("queue") or "default")))
@@ -91,15 +109,38 @@ class QueueController:
         queue = self.queues.store.get(key)
         for command in [c for c in self.commands.store.values() if _is_for(c, key[1])]:
             if queue is not None:
-                queue = await self._move(queue, str(command.get("action", "")))
+                queue = await self._obey(queue, str(command.get("action", "")))
             await self.client.delete(path(BUS, "commands", namespace(command), name(command)), uid=uid(command))
             self.commands.forget(command)
         if queue is None or deleting(queue):
             return
         queue = await self._move(queue, "")
+        if action := asked_by_parent(queue, self._parent(queue)):
+            queue = await self._mark(queue, "true" if action == "CloseQueue" else "false")
+            queue = await self._move(queue, action)
         if name(queue) != "root" and not queue["spec"].get("parent"):
             where = path(SCHEDULING, "queues", "", name(queue))
             self.queues.remember(await self.client.merge_patch(where, {"spec": {"parent": "root"}}))
+
+    def _parent(self, queue: Object) -> Object | None:
+        return self.queues.store.get(("", queue["spec"].get("parent") or ""))
+
+    async def _obey(self, queue: Object, action: str) -> Object:
+        parent = self._parent(queue)
+        if action == "OpenQueue" and parent is not None and state_of(parent) in _SHUT:
+            words = f"its parent queue {name(parent)} is closing or closed. Open the parent queue first."
+            words = f"Failed to open queue {name(queue)} because {words}"
+            self.recorder.tell(queue, CONTROLLER, "Warning", "OpenQueue", words)
+            return queue
+        if action == "OpenQueue" and state_of(queue) in _SHUT and annotation(queue, BY_PARENT) == "true":
+            queue = await self._mark(queue, "false")
+        return await self._move(queue, action)
+
+    async def _mark(self, queue: Object, by_parent: str) -> Object:
+        where = path(SCHEDULING, "queues", "", name(queue))
+        answer = await self.client.merge_patch(where, {"metadata": {"annotations": {BY_PARENT: by_parent}}})
+        self.queues.remember(answer)
+        return answer
 
     async def _move(self, queue: Object, action: str) -> Object:
         inside = sum((g["spec"].get("queue") or "default") == name(queue) for g in self.groups.store.values())
