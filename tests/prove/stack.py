@@ -79,6 +79,17 @@ class Rest:
 
         return until(tried, seconds, what="the submission is answered")
 
+    def stop_through_outages(self, job_id: str, seconds: float = 90) -> None:
+        """Ask until it is noted, or the job has ended by itself."""
+
+        def noted() -> bool:
+            try:
+                return self.act(job_id, "stop").status_code in (202, 409)
+            except httpx.TransportError:
+                return False
+
+        until(noted, seconds, what="the stop is noted")
+
     def get(self, path: str, **parameters: Any) -> Any:
         answer = self.http.get(path, params=parameters)
         assert answer.status_code == 200, (answer.status_code, answer.text)
