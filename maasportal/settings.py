@@ -37,7 +37,6 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django.forms",
-    "django.contrib.humanize",
     "django.contrib.postgres",
     "channels",
     "rest_framework",
@@ -45,8 +44,6 @@ INSTALLED_APPS = [
     "django_htmx",
     "template_partials",
     "django_filters",
-    "crispy_forms",
-    "crispy_bootstrap5",
     "django_structlog",
     "mozilla_django_oidc",
     "apps.audit",
@@ -98,7 +95,6 @@ TEMPLATES = [
     }
 ]
 FORM_RENDERER = "django.forms.renderers.TemplatesSetting"
-CRISPY_ALLOWED_TEMPLATE_PACKS = CRISPY_TEMPLATE_PACK = "bootstrap5"
 
 # --- where things are kept ------------------------------------------------------------------------------------------
 
@@ -149,7 +145,6 @@ VAULT_MOUNT = env.str("VAULT_MOUNT", default="maas")
 
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = ["apps.accounts.oidc.Backend"]
-LOGIN_URL = "accounts:sign-in"
 LOGIN_REDIRECT_URL = "portal:home"
 LOGOUT_REDIRECT_URL = "/"
 
