@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,25 +20,28 @@ def _version(item: Object) -> int:
     return int(item["metadata"]["resourceVersion"])
 
 
-def _slim(item: Object) -> None:
+def _slim(item: Object) -> Object:
     # Half of a pod, and nothing that a controller reads. An update without it leaves it as it is.
     item["metadata"].pop("managedFields", None)
+    return item
 
 
 @dataclass
 class Cache(Reflector):
-    """A collection of the server. `optional`: the server may not offer this kind at all, then it is empty."""
+    """A collection of the server. `optional`: the server may not offer this kind at all, then it is empty.
+    `shape` makes of an object what is kept of it; it is only ever written back by patches."""
 
     optional: bool = False
+    shape: Callable[[Object], Object] = _slim
     _buried: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
 
-    def remember(self, item: Object) -> None:
-        """Take the server's answer to our own write as seen, unless the watch was faster."""
+    def remember(self, item: Object) -> Object | None:
+        """Take the server's answer to our own write as seen; None if the watch was faster, else what is kept of it."""
         known = self.store.get(key_of(item))
-        _slim(item)
         if item["metadata"]["uid"] in self._buried or (known is not None and _version(known) >= _version(item)):
-            return
-        self.store[key_of(item)] = item
+            return None
+        kept = self.store[key_of(item)] = self.shape(item)
+        return kept
 
     def forget(self, item: Object) -> None:
         """Take an object that we deleted, and that is gone at once, as gone."""
@@ -61,9 +64,7 @@ class Cache(Reflector):
             self._buried.append(known["metadata"]["uid"])
         if new is not None and known is not None and _version(new) < _version(known):
             return  # the watch is still on its way to what we have remembered
-        if new is not None:
-            _slim(new)
-        super()._take(new, key)
+        super()._take(self.shape(new) if new is not None else None, key)
 
     async def _list(self) -> str:
         try:

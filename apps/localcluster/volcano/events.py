@@ -26,7 +26,7 @@ class Recorder:
     """Writes events; one that was told already about the same object only gets a higher count."""
 
     client: KubeClient
-    _told: OrderedDict[tuple[str, ...], Object] = field(default_factory=OrderedDict)
+    _told: OrderedDict[tuple[str, ...], list[Any]] = field(default_factory=OrderedDict)  # name and count
     _lately: OrderedDict[tuple[str, ...], None] = field(default_factory=OrderedDict)
     _queue: asyncio.Queue[tuple[Object, Object]] = field(default_factory=lambda: asyncio.Queue(QUEUED))
 
@@ -58,11 +58,11 @@ class Recorder:
         key = (uid(about), entry["source"], entry["reason"], entry["message"])
         where, known = path(CORE, "events", namespace(about) or "default"), self._told.get(key)
         if known is not None:
-            known["count"] += 1
+            known[1] += 1
             self._told.move_to_end(key)
-            patch = {"count": known["count"], "lastTimestamp": now()}
+            patch = {"count": known[1], "lastTimestamp": now()}
             try:
-                await self.client.merge_patch(f"{where}/{name(known)}", patch)
+                await self.client.merge_patch(f"{where}/{known[0]}", patch)
             except ApiError as error:
                 if error.status != 404:
                     raise
@@ -70,7 +70,7 @@ class Recorder:
             else:
                 return
         event = self._event(about, entry)
-        self._told[key] = event
+        self._told[key] = [name(event), 1]
         if len(self._told) > REMEMBERED:
             self._told.popitem(last=False)
         await self.client.create(where, event)

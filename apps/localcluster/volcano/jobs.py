@@ -234,9 +234,9 @@ class JobController:
 
     def _see_pod(self, pod: Object) -> None:
         before = self.views.pods.store.get(key_of(pod))
-        self.views.pods.remember(pod)
-        if self.views.pods.store.get(key_of(pod)) is pod:
-            self.pod_changed(before, pod)
+        after = self.views.pods.remember(pod)
+        if after is not None:
+            self.pod_changed(before, after)
 
     # --- a job that runs or is to run
 

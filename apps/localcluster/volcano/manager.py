@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from apps.localcluster.client import ApiError, KubeClient, Kubeconfig
-from apps.localcluster.volcano import jobs, placing
+from apps.localcluster.volcano import jobs, placing, shapes
 from apps.localcluster.volcano.cache import Cache, all_synced
 from apps.localcluster.volcano.events import Recorder
 from apps.localcluster.volcano.hypernodes import HyperNodeController
@@ -38,6 +38,7 @@ _KINDS = {  # name: (group, plural, whether a server may lack it)
     "priorities": ("/apis/scheduling.k8s.io/v1", "priorityclasses", True),
     "hypernodes": (TOPOLOGY, "hypernodes", True),
 }
+_SHAPES = {"pods": shapes.pod, "nodes": shapes.node}
 _CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podgroups.scheduling.volcano.sh"
 
 
@@ -83,7 +84,9 @@ class Manager:
             for listener in listeners:
                 listener(old, new)
 
-        return Cache(self.client, path(group, plural), changed, optional=optional)
+        cache = Cache(self.client, path(group, plural), changed, optional=optional)
+        cache.shape = _SHAPES.get(kind, cache.shape)
+        return cache
 
     def _listen(self) -> None:
         hear = self._listeners

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +56,8 @@ class Scheduler:
     settings: Settings
     group_status: str = ""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    # One thread, as each keeps the memory of the largest session it has seen.
+    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "session"))
 
     def wake(self, _old: Object | None = None, _new: Object | None = None) -> None:
         self._changed.set()
@@ -66,7 +70,8 @@ class Scheduler:
                 pass
             await self._quiet()
             try:
-                decisions = await asyncio.to_thread(session.run, self._snapshot(), self.settings)
+                work = functools.partial(session.run, self._snapshot(), self.settings)
+                decisions = await asyncio.get_running_loop().run_in_executor(self._thread, work)
             except (KeyError, TypeError, ValueError):
                 log.exception("no session: an object is not understood")
                 continue
