@@ -6,11 +6,14 @@ Loaded as a plugin (`-p tests.environment` in pyproject.toml), so that it stands
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("MAAS_SECRET_KEY", "the-tests-own-key-that-protects-nothing-0123456789")
 os.environ.setdefault("MAAS_BASE_URL", "http://testserver")
 os.environ.setdefault("MAAS_ALLOWED_HOSTS", "testserver,127.0.0.1,localhost")
 os.environ.setdefault("MAAS_LOG_FORMAT", "text")
+# Nothing is collected for tests; a folder that is there keeps whitenoise quiet.
+os.environ.setdefault("MAAS_STATIC_ROOT", str(Path(__file__).parents[1] / "static"))
 os.environ.setdefault("MAAS_STATIC_STORAGE", "django.contrib.staticfiles.storage.StaticFilesStorage")
 os.environ.setdefault("OIDC_CLIENT_SECRET", "the-tests-own-client-secret-0123456789")
 
