@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from apps.localcluster.client import Kubeconfig
-from tests.bench.demo import Demo
+from deploy.local.testing import RunningDemo, clean_env, demo
 from tests.bench.figure import Figure
 
 ROUNDS = 15
@@ -31,24 +31,24 @@ print(create_token(user.actor(), name="bench", days=1, read_only=False))
 
 
 def figures() -> Iterator[Figure]:
-    with Demo() as demo:
-        token = demo.manage("shell", "-v0", "-c", TOKEN).strip().splitlines()[-1]
-        config = Kubeconfig.load(demo.kubeconfig)
+    with demo() as running:
+        token = running.manage("shell", "-v0", "-c", TOKEN).strip().splitlines()[-1]
+        config = Kubeconfig.load(running.kubeconfig)
         ours: list[float] = []
         theirs: list[float] = []
         for turn in range(ROUNDS + 2):
-            taken = {"ours": _portal(demo, token, config), "theirs": _kubectl(demo, turn)}
+            taken = {"ours": _portal(running, token, config), "theirs": _kubectl(running, turn)}
             if turn >= 2:
                 ours.append(taken["ours"])
                 theirs.append(taken["theirs"])
         yield Figure("submit", statistics.median(ours), "ms", statistics.median(theirs), 1.0)
 
 
-def _portal(demo: Demo, token: str, config: Kubeconfig) -> float:
+def _portal(running: RunningDemo, token: str, config: Kubeconfig) -> float:
     """Milliseconds from the 202 until the API server shows the Job."""
     body = json.dumps({"tenant": "nlp", "document": DOCUMENT}).encode()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    request = urllib.request.Request(f"{demo.url}/api/v1/jobs", body, headers)
+    request = urllib.request.Request(f"{running.url}/api/v1/jobs", body, headers)
     with urllib.request.urlopen(request, timeout=10) as answer:
         job_id = json.load(answer)["id"]
     start = time.perf_counter()
@@ -72,13 +72,15 @@ def _exists(config: Kubeconfig, path: str) -> bool:
         return False
 
 
-def _kubectl(demo: Demo, turn: int) -> float:
+def _kubectl(running: RunningDemo, turn: int) -> float:
     """Milliseconds of one `kubectl create` of the two objects the portal applies."""
     manifests = subprocess.run(
         [sys.executable, "manage.py", "render", "--spec", "-", "--namespace", "tenant-nlp", "--queue", "tenant-nlp"],
-        input=json.dumps(DOCUMENT), env=demo.env, capture_output=True, text=True, check=True,
+        input=json.dumps(DOCUMENT), env={**clean_env(), **running.env()}, capture_output=True, text=True, check=True,
     ).stdout.replace("j-" + "0" * 26, f"bench-{turn}").replace("0" * 26, f"bench-{turn}")  # fmt: skip
-    command = [str(KUBECTL), "--kubeconfig", str(demo.kubeconfig), "create", "--validate=false", "-f", "-"]
+    command = [str(KUBECTL), "--kubeconfig", str(running.kubeconfig), "create", "--validate=false", "-f", "-"]
     start = time.perf_counter()
-    subprocess.run(command, input=manifests, capture_output=True, text=True, check=True)
+    result = subprocess.run(command, input=manifests, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise RuntimeError(result.stderr)
     return (time.perf_counter() - start) * 1000
