@@ -7,7 +7,7 @@ import logging
 import signal
 from typing import Any
 
-from apps.localcluster.apiserver import discovery, reading, reviews, watching
+from apps.localcluster.apiserver import discovery, reading, reviews, tables, watching
 from apps.localcluster.apiserver.admission import Admission
 from apps.localcluster.apiserver.answers import (
     TEXT,
@@ -25,6 +25,7 @@ from apps.localcluster.apiserver.errors import PlainError, StatusError, no_metho
 from apps.localcluster.apiserver.hooks import Webhooks
 from apps.localcluster.apiserver.kinds import Kind, Registry
 from apps.localcluster.apiserver.logs import PodLogs
+from apps.localcluster.apiserver.openapi import OpenApi
 from apps.localcluster.apiserver.rbac import VERBS, Rbac, path_refusal, verb_of
 from apps.localcluster.apiserver.requests import Request, Target, User, parse_path, parse_query
 from apps.localcluster.apiserver.store import Store
@@ -51,6 +52,7 @@ class ApiServer:
     def __init__(self, store: Store, registry: Registry, tokens: Tokens, authority: str) -> None:
         self.store, self.registry, self.tokens = store, registry, tokens
         self.rbac = Rbac(store)
+        self.openapi = OpenApi(registry)
         self.hooks = Webhooks(store)
         admission = Admission(store, registry, self.hooks, self.rbac)
         self.writer = Writer(store, registry, admission)
@@ -130,8 +132,9 @@ class ApiServer:
         if path == "/":
             return json_answer({"paths": ["/api", "/api/v1", "/apis", *HEALTH, "/version"]})
         if path.startswith("/openapi/"):
-            raise not_implemented("OpenAPI")
-        found = discovery.answer(self.registry, path, headers.get("accept", ""), headers.get("host", ""))
+            found = self.openapi.answer(path)
+        else:
+            found = discovery.answer(self.registry, path, headers.get("accept", ""), headers.get("host", ""))
         if found is None:
             raise self._nothing(parse_path(path + "/x")) if path.startswith("/apis/") else PlainError(404, NOT_FOUND)
         if method not in ("GET", "HEAD"):
@@ -221,6 +224,8 @@ def _check_accept(accept: str) -> None:
     if not accept:
         return
     for part in accept.split(","):
+        if tables.wanted(part):
+            return
         media, _, parameters = part.strip().partition(";")
         if "as=" not in parameters and media.strip() in ("*/*", "application/*", "application/json"):
             return

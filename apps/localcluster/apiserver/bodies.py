@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from apps.localcluster.apiserver import protobuf
 from apps.localcluster.apiserver.errors import StatusError, bad_request
 from apps.localcluster.apiserver.kinds import Kind
 from apps.localcluster.apiserver.requests import Request
@@ -67,6 +68,8 @@ def parse(request: Request) -> Body:
     kind, raw = request.kind, request.body
     if request.content_type in YAML_TYPES:
         return Body(_mapping(_yaml(raw), kind, raw))
+    if request.content_type == protobuf.MEDIA_TYPE:
+        return Body(read_protobuf(raw))
     if request.content_type not in ("", "application/json"):
         raise StatusError(415, "UnsupportedMediaType", UNKNOWN_FORMAT)
     try:
@@ -81,6 +84,14 @@ def parse(request: Request) -> Body:
     except ValueError as error:
         raise _unreadable(kind, raw, f"json parse error: {error}") from error
     return Body(item, pairs.faults(again) if pairs.doubled else [])
+
+
+def read_protobuf(raw: bytes) -> Object:
+    """A body that kubectl has sent for one of its typed calls. Raises StatusError 415."""
+    try:
+        return protobuf.decode(raw)
+    except protobuf.Unreadable as error:
+        raise StatusError(415, "UnsupportedMediaType", f"{UNKNOWN_FORMAT}; {error}") from error
 
 
 def _yaml(raw: bytes) -> Any:

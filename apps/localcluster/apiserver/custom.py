@@ -1,4 +1,4 @@
-"""Objects of custom kinds against the structural schema of their definition: pruning and validation.
+"""Objects of custom kinds against the structural schema of their definition.
 
 CEL rules (`x-kubernetes-validations`) are stored with a definition and not evaluated.
 """
@@ -14,47 +14,7 @@ from apps.localcluster.apiserver.schemas import json_type, subschema
 
 Object = dict[str, Any]
 
-KEEP = "x-kubernetes-preserve-unknown-fields"
 OWN = ("apiVersion", "kind", "metadata")
-METADATA_FIELDS = {
-    *("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp"),
-    *("deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers"),
-    "managedFields",
-}
-
-
-def prune(schema: Object, item: Object) -> list[str]:
-    """Drop what the schema does not know, and nulls it does not allow; the paths of unknown fields."""
-    metadata = item.get("metadata") or {}
-    strange = [name for name in metadata if name not in METADATA_FIELDS]
-    for name in strange:
-        del metadata[name]
-    inner = {name: value for name, value in item.items() if name not in OWN}
-    unknown = _prune(schema, inner, "")
-    for name in [name for name in item if name not in OWN and name not in inner]:
-        del item[name]
-    return [f"metadata.{name}" for name in strange] + unknown
-
-
-def _prune(schema: Object, value: Any, path: str) -> list[str]:
-    if isinstance(value, list):
-        items = schema.get("items") or {}
-        return [each for index, child in enumerate(value) for each in _prune(items, child, f"{path[:-1]}[{index}].")]
-    if not isinstance(value, dict) or schema.get("x-kubernetes-int-or-string"):
-        return []
-    unknown: list[str] = []
-    known, extra = schema.get("properties") or {}, schema.get("additionalProperties")
-    for name, child in list(value.items()):
-        if name in known or extra:
-            field = subschema(schema, name)
-            if child is None and not field.get("nullable") and name in known:
-                del value[name]
-            else:
-                unknown += _prune(field, child, f"{path}{name}.") if field else []
-        elif not schema.get(KEEP):
-            del value[name]
-            unknown.append(path + name)
-    return unknown
 
 
 def validate(schema: Object, item: Object) -> list[Cause]:

@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from apps.localcluster.apiserver import meta
+from apps.localcluster.apiserver import meta, protobuf
 from apps.localcluster.apiserver.admission import Admission, Operation
 from apps.localcluster.apiserver.answers import Answer, json_answer, object_json, record_json
+from apps.localcluster.apiserver.bodies import read_protobuf
 from apps.localcluster.apiserver.errors import (
     STALE,
     Cause,
@@ -52,7 +53,8 @@ def options_of(request: Request) -> Options:
     body: Object = {}
     if request.body.strip():
         try:
-            body = decode(request.body)
+            protobuf_sent = request.content_type == protobuf.MEDIA_TYPE
+            body = read_protobuf(request.body) if protobuf_sent else decode(request.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
         if not isinstance(body, dict):

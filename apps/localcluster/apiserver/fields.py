@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apps.localcluster.apiserver.kinds import Kind
-from apps.localcluster.apiserver.schemas import METADATA, subschema
+from apps.localcluster.apiserver.schemas import subschema
 
 Object = dict[str, Any]
 Path = tuple[str, ...]
@@ -59,13 +59,18 @@ class Schema:
 
     def declared(self, path: Path) -> bool:
         """Whether the last element is a field of a known structure rather than a key of a free map."""
-        if not self.kind.custom or len(path) == 1:
-            return True
         return path[-1][2:] in (self.node(path[:-1]).get("properties") or {})
 
     def present(self, path: Path) -> bool:
         """Whether an empty object has this part already, so that creating it adds nothing there."""
-        return not self.kind.custom and bool(self.node(path).get("x-present"))
+        if self.kind.custom:
+            return False
+        node = self.kind.schema
+        for element in path:
+            node = subschema(node, element[2:]) if element.startswith("f:") else {}
+            if "x-present" not in node:
+                return False
+        return True
 
     def shape(self, path: Path, value: object) -> Shape:
         if isinstance(value, list):
@@ -81,13 +86,8 @@ class Schema:
     def node(self, path: Path) -> Object:
         """The schema at a path; empty when nothing is known of it."""
         node = self.kind.schema
-        for place, element in enumerate(path):
-            if place == 0 and element == "f:metadata":
-                node = METADATA
-            elif element.startswith("f:"):
-                node = subschema(node, element[2:])
-            else:
-                node = node.get("items") or {}
+        for element in path:
+            node = subschema(node, element[2:]) if element.startswith("f:") else node.get("items") or {}
         return node
 
 

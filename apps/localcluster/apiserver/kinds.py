@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from apps.localcluster.apiserver import schemas
+
 Object = dict[str, Any]
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -37,6 +39,7 @@ class Kind:
     schema: Object = field(default_factory=dict)
     singular: str = ""
     list_kind: str = ""
+    columns: tuple[Object, ...] = ()
 
     @property
     def api_version(self) -> str:
@@ -61,11 +64,9 @@ class Kind:
 
 
 def built_in_kinds() -> list[Kind]:
-    """The kinds of `kinds.yaml` with their schemas from `schemas.yaml`."""
-    folder = Path(__file__).parent
-    schemas = yaml.load((folder / "schemas.yaml").read_text(), Loader=yaml.CSafeLoader)["kinds"]
+    """The kinds of `kinds.yaml`."""
     kinds = []
-    for section in yaml.load((folder / "kinds.yaml").read_text(), Loader=yaml.CSafeLoader):
+    for section in yaml.load(Path(__file__).with_name("kinds.yaml").read_text(), Loader=yaml.CSafeLoader):
         for row in section["kinds"]:
             subresources = {name: (body, tuple(verbs)) for name, (body, *verbs) in row.get("subresources", {}).items()}
             if row.get("status"):
@@ -84,7 +85,7 @@ def built_in_kinds() -> list[Kind]:
                     tuple(row.get("fields", ())),
                     generation=row.get("generation", False),
                     review=row.get("review", False),
-                    schema=schemas.get(row["kind"], {}),
+                    schema=schemas.of_kind(section["group"], section["version"], row["kind"]),
                     singular=row["kind"].lower(),
                     list_kind=row["kind"] + "List",
                 )
@@ -109,9 +110,10 @@ def kinds_of_definition(definition: Object) -> list[Kind]:
             tuple(each["jsonPath"].lstrip(".") for each in version.get("selectableFields") or ()),
             generation=True,
             custom=True,
-            schema=(version.get("schema") or {}).get("openAPIV3Schema") or {},
+            schema=schemas.of_custom((version.get("schema") or {}).get("openAPIV3Schema") or {}),
             singular=names.get("singular") or names["kind"].lower(),
             list_kind=names.get("listKind") or names["kind"] + "List",
+            columns=tuple(version.get("additionalPrinterColumns") or ()),
         )
         for version in spec["versions"]
         if version.get("served")

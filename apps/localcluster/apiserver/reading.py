@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from apps.localcluster.apiserver import tables
 from apps.localcluster.apiserver.answers import Answer, record_json
 from apps.localcluster.apiserver.errors import (
     Cause,
@@ -43,7 +44,14 @@ async def get(store: Store, request: Request) -> Answer:
     record = store.get(request.kind.resource, request.key)
     if record is None:
         raise not_found(request.kind, request.name)
+    if tables.wanted(request.headers.get("accept", "")):
+        return Answer(200, _table(request, [record], {"resourceVersion": str(record.version)}))
     return Answer(200, record_json(request.kind, record))
+
+
+def _table(request: Request, records: list[Record], metadata: Object) -> bytes:
+    named = {"kind": request.kind.kind, "apiVersion": request.kind.api_version}
+    return encode(tables.table(request, [named | record.load() for record in records], metadata))
 
 
 async def list_(store: Store, request: Request) -> Answer:
@@ -89,6 +97,8 @@ def _list_json(request: Request, records: list[Record], limit: int, version: int
         metadata["continue"] = _token(request, version, records[-1].key)
         if not (request.query.get("labelSelector") or request.query.get("fieldSelector")):
             metadata["remainingItemCount"] = left
+    if tables.wanted(request.headers.get("accept", "")):
+        return _table(request, records, {name: value for name, value in metadata.items() if value})
     head = encode(
         {
             "kind": kind.list_kind or kind.kind + "List",

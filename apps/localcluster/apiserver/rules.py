@@ -14,15 +14,15 @@ Object = dict[str, Any]
 
 
 def prune(kind: Kind, item: Object) -> list[str]:
-    """Drop fields that the kind does not have; gives their paths. Built-in kinds keep what they do not know."""
-    return custom.prune(kind.schema, item) if kind.custom else []
+    """Drop fields that the kind does not have; gives their paths."""
+    return schemas.prune(kind.schema, item)
 
 
 def decode(kind: Kind, item: Object) -> str:
     """Bring values into their stored form (quantities, stringData); a text when a value has the wrong type."""
     if kind.custom:
         return ""
-    fault = schemas.decode(kind.schema, item, "")
+    fault = schemas.decode(kind.schema, item)
     if not fault and kind.kind == "Secret":
         plain.merge_texts(item)
     return fault and fault.replace("Go struct field ", f"Go struct field {kind.kind}.")

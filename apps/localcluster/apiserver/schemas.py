@@ -1,25 +1,26 @@
-"""Structural schemas, of built-in and custom kinds alike: types, defaults, and how parts of an object are merged."""
+"""Structural schemas, of built-in and custom kinds alike: which fields there are, their types, and their defaults.
+
+Those of the built-in kinds are a real server's OpenAPI definitions (`openapi.json`). There a default of `{}` says that
+Go writes the part out even when it is empty, which also means that nobody comes to own it by creating it.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
+import yaml
+
 from apps.localcluster.apiserver import quantities
+from apps.localcluster.apiserver.store import decode as decode_json
 
 Object = dict[str, Any]
 
-METADATA: Object = {
-    "properties": {
-        "labels": {"additionalProperties": {"type": "string"}},
-        "annotations": {"additionalProperties": {"type": "string"}},
-        "finalizers": {"x-kubernetes-list-type": "set"},
-        "ownerReferences": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"]},
-    },
-    "x-present": True,
-}
+KEEP = "x-kubernetes-preserve-unknown-fields"
+EITHER = "x-kubernetes-int-or-string"
 GO_TYPES = {
     "string": "string",
     "integer": "int32",
@@ -27,6 +28,72 @@ GO_TYPES = {
     "object": "map[string]interface {}",
     "array": "[]",
 }
+
+
+def read_definitions() -> dict[str, Object]:
+    """The definitions as they are served, by their full names."""
+    found: dict[str, Object] = decode_json(Path(__file__).with_name("openapi.json").read_bytes())
+    return found
+
+
+def _linked() -> dict[str, Object]:
+    """The definitions with every reference in place of its target. They may lie within themselves."""
+    definitions = read_definitions()
+    for name, schema in definitions.items():
+        if name.endswith(".Quantity"):
+            schema |= {"format": "quantity"}
+        elif name.endswith(".IntOrString"):
+            schema |= {EITHER: True}
+        elif schema.get("type") == "object" and "properties" not in schema:
+            schema |= {KEEP: True}
+    for schema in definitions.values():
+        _link(schema, definitions)
+    extra = yaml.load(Path(__file__).with_name("defaults.yaml").read_text(), Loader=yaml.CSafeLoader)
+    short = {".".join(name.split(".")[-3:]): schema for name, schema in definitions.items()}
+    for name, values in extra.items():
+        for field, value in values.items():
+            short[name]["properties"][field]["default"] = value
+    return definitions
+
+
+def _link(node: Object, definitions: dict[str, Object]) -> None:
+    for name, child in (node.get("properties") or {}).items():
+        target = _target(child, definitions)
+        if name in node.get("required", ()) and child.get("type") == "array":
+            target = target | {"x-present": True}
+        node["properties"][name] = target
+    for place in ("items", "additionalProperties"):
+        if isinstance(node.get(place), dict):
+            node[place] = _target(node[place], definitions)
+            node[place].pop("default", None)
+
+
+def _target(child: Object, definitions: dict[str, Object]) -> Object:
+    """What a field refers to. The copy shares the inner parts, which are linked in their turn."""
+    reference = child.get("$ref") or (child.get("allOf") or [{}])[0].get("$ref")
+    if reference is None:
+        _link(child, definitions)
+        return child
+    target = dict(definitions[reference.rpartition("/")[2]])
+    target.pop("default", None)
+    own = {name: value for name, value in child.items() if name not in ("$ref", "allOf", "description")}
+    return target | own | ({"x-present": True} if child.get("default") == {} else {})
+
+
+DEFINITIONS = _linked()
+METADATA = DEFINITIONS["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]
+CUSTOM_PROPERTIES: Object = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": METADATA}
+
+
+def of_kind(group: str, version: str, kind: str) -> Object:
+    """The schema of a built-in kind."""
+    wanted = {"group": group, "version": version, "kind": kind}
+    return next(each for each in DEFINITIONS.values() if each.get("x-kubernetes-group-version-kind") == [wanted])
+
+
+def of_custom(schema: Object) -> Object:
+    """The schema of a custom kind with what every object has."""
+    return schema | {"properties": (schema.get("properties") or {}) | CUSTOM_PROPERTIES}
 
 
 def subschema(schema: Object, name: str) -> Object:
@@ -37,6 +104,31 @@ def subschema(schema: Object, name: str) -> Object:
     return found if isinstance(found, dict) else {}
 
 
+def prune(schema: Object, value: Any, path: str = "") -> list[str]:
+    """Drop what the schema does not know, and nulls it does not allow; the paths of unknown fields."""
+    if isinstance(value, list):
+        items = schema.get("items") or {}
+        return [each for index, child in enumerate(value) for each in prune(items, child, f"{path[:-1]}[{index}].")]
+    if not isinstance(value, dict) or EITHER in schema or "format" in schema:
+        return []
+    unknown: list[str] = []
+    known, extra = schema.get("properties") or {}, schema.get("additionalProperties")
+    free = schema.get(KEEP) or not ("type" in schema or known)
+    for name, child in list(value.items()):
+        if name in known or extra:
+            field = subschema(schema, name)
+            if child is None and name in known and not field.get("nullable"):
+                del value[name]
+            elif child is None and name not in known and field.get("type") == "string":
+                value[name] = ""
+            elif field and isinstance(child, dict | list):
+                unknown += prune(field, child, f"{path}{name}.")
+        elif not free:
+            del value[name]
+            unknown.append(path + name)
+    return unknown
+
+
 def set_defaults(schema: Object, value: Any) -> None:
     """Fill in defaults, from the outside in."""
     if isinstance(value, list):
@@ -44,48 +136,40 @@ def set_defaults(schema: Object, value: Any) -> None:
             set_defaults(schema.get("items") or {}, each)
     elif isinstance(value, dict):
         for name, field in (schema.get("properties") or {}).items():
-            if name not in value and "default" in field:
+            if "default" in field and name not in value:
                 value[name] = deepcopy(field["default"])
         for name, each in value.items():
             if isinstance(each, dict | list) and (field := subschema(schema, name)):
                 set_defaults(field, each)
 
 
-def decode(schema: Object, value: Any, path: str) -> str:
-    """Bring an object of a built-in kind into stored form; a text when a value in it has the wrong type.
-
-    Quantities become canonical. A null field is one that was not sent; in a map of texts it is the empty text.
-    """
+def decode(schema: Object, value: Any, path: str = "") -> str:
+    """Bring quantities into canonical form; a text when a value has the wrong type."""
+    if schema.get("format") == "quantity" or EITHER in schema:
+        return ""
+    if value is not None and (fault := _scalar(schema, value, path)):
+        return fault
     if isinstance(value, list):
         items = schema.get("items") or {}
-        return next((fault for each in value if (fault := _scalar(items, each, path) or decode(items, each, path))), "")
-    if not isinstance(value, dict):
-        return ""
-    for name, each in list(value.items()):
-        field = METADATA if not path and name == "metadata" else subschema(schema, name)
-        here = f"{path}.{name}"
-        if each is None:
-            if "additionalProperties" in schema and field.get("type") == "string":
-                value[name] = ""
-            elif not here.startswith(".status"):
-                del value[name]
-        elif field.get("format") == "quantity":
+        return next((fault for each in value if (fault := decode(items, each, path))), "")
+    for name, each in value.items() if isinstance(value, dict) else ():
+        field = subschema(schema, name)
+        if field.get("format") == "quantity" and each is not None:
             try:
                 value[name] = quantities.canonical(each)
             except quantities.BadQuantity as error:
                 return str(error)
-        elif fault := _scalar(field, each, here) or (
-            decode(field, each, here) if isinstance(each, dict | list) else ""
-        ):
+        elif field and (fault := decode(field, each, f"{path}.{name}")):
             return fault
     return ""
 
 
 def _scalar(schema: Object, value: Any, path: str) -> str:
-    wanted = schema.get("type")
-    if wanted is not None and json_type(value) != wanted:
-        sent = {"integer": "number", "boolean": "bool"}.get(json_type(value), json_type(value))
-        return f"json: cannot unmarshal {sent} into Go struct field {path.lstrip('.')} of type {GO_TYPES[wanted]}"
+    wanted, sent = schema.get("type"), json_type(value)
+    if wanted not in (None, sent) and not (wanted == "number" and sent == "integer"):
+        sent = {"integer": "number", "boolean": "bool"}.get(sent, sent)
+        go_type = GO_TYPES.get(str(wanted), str(wanted))
+        return f"json: cannot unmarshal {sent} into Go struct field {path.lstrip('.')} of type {go_type}"
     if schema.get("format") == "byte":
         try:
             base64.b64decode(value, validate=True)

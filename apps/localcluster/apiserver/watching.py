@@ -18,7 +18,9 @@ from apps.localcluster.apiserver.kinds import Kind
 from apps.localcluster.apiserver.reading import check_list_options, reach
 from apps.localcluster.apiserver.requests import Request, number_of
 from apps.localcluster.apiserver.selectors import Selector, selector_of
-from apps.localcluster.apiserver.store import Event, Store, encode
+from apps.localcluster.apiserver.store import Event, Store, decode, encode
+from apps.localcluster.apiserver.tables import table
+from apps.localcluster.apiserver.tables import wanted as tables_wanted
 
 Object = dict[str, Any]
 
@@ -44,6 +46,9 @@ class Watch:
     initial: bool = False
     announce: bool = False
     """Whether a bookmark says that the initial events are complete."""
+    table: Request | None = None
+    """Set when every object is told as a table; the first one brings the columns."""
+    columns_sent: bool = False
 
     async def lines(self) -> AsyncIterator[bytes]:
         """The stream: JSON events, one a line, several in a piece when they come together."""
@@ -108,6 +113,12 @@ class Watch:
         return self._line("DELETED", encode(old)[1:])
 
     def _line(self, type_: str, raw: bytes) -> bytes:
+        if self.table is not None:
+            item = decode(self.kind.prefix + raw)
+            version = {"resourceVersion": item["metadata"]["resourceVersion"]}
+            rows = [] if type_ == "BOOKMARK" else [item]
+            whole, self.columns_sent = not self.columns_sent, True
+            return encode({"type": type_, "object": table(self.table, rows, version, columns=whole)}) + b"\n"
         return b'{"type":"' + type_.encode() + b'","object":' + self.kind.prefix + raw + b"}\n"
 
     def _bookmark(self, metadata: Object | None = None) -> bytes:
@@ -167,6 +178,7 @@ async def watch(store: Store, request: Request, alive: Callable[[], bool]) -> An
         sent=version or store.version,
         initial=initial,
         announce=initial and bookmarks and (send_initial is not None or not wanted),
+        table=request if tables_wanted(request.headers.get("accept", "")) else None,
     )
     headers = [("Cache-Control", "no-cache, private")]
     return Answer(200, headers=headers, stream=stream.lines())

@@ -1,0 +1,188 @@
+"""A judge that is not ours: kubectl does its everyday work on the small cluster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.small_cluster import SmallCluster, small_cluster
+
+KUBECTL = str(Path(sys.executable).with_name("kubectl"))
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: lab, labels: {{app: {name}}}}}
+spec:
+  nodeName: {node}
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: maas/shell:1
+    command: [sh, -c, "i=0; while true; do i=$((i+1)); echo line $i; sleep 0.2; done"]
+    resources: {{limits: {{cpu: 100m}}}}
+"""
+
+
+class Kubectl:
+    """kubectl as the administrator of one cluster, with a discovery cache of its own."""
+
+    def __init__(self, cluster: SmallCluster, home: Path) -> None:
+        self.head = [KUBECTL, "--kubeconfig", str(cluster.kubeconfig), "--cache-dir", str(home / "cache")]
+
+    def run(self, *arguments: str, text: str = "", code: int = 0) -> str:
+        """What it prints, errors included; `code` is the exit status that is right."""
+        done = subprocess.run(
+            [*self.head, *arguments],
+            input=text,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == code, done.stdout
+        return done.stdout
+
+    def get(self, *arguments: str) -> Any:
+        return json.loads(self.run("get", *arguments, "-o", "json"))
+
+    def follow(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen([*self.head, *arguments], stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
+    with small_cluster(tmp_path_factory.mktemp("kubectl"), "nodeagent") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kubectl(cluster: SmallCluster, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+    kubectl = Kubectl(cluster, tmp_path_factory.mktemp("home"))
+    assert kubectl.run("create", "namespace", "lab") == "namespace/lab created\n"
+    eventually(lambda: kubectl.get("nodes")["items"])
+    return kubectl
+
+
+@pytest.fixture
+def node(kubectl: Kubectl) -> str:
+    name: str = kubectl.get("nodes")["items"][0]["metadata"]["name"]
+    return name
+
+
+def eventually(check: Callable[[], Any], seconds: float = 20) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := check()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.2)
+    return found
+
+
+def running_pod(kubectl: Kubectl, name: str, node: str) -> None:
+    kubectl.run("apply", "--server-side", "-f", "-", text=POD.format(name=name, node=node))
+    eventually(lambda: kubectl.get("pod", "-n", "lab", name)["status"]["phase"] == "Running")
+
+
+def test_apply_checks_fields_on_the_server(kubectl: Kubectl) -> None:
+    manifest = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: lab}, data: {k: v}}"
+    assert kubectl.run("apply", "--server-side", "-f", "-", text=manifest) == "configmap/a serverside-applied\n"
+    told = kubectl.run("apply", "--server-side", "-f", "-", text=manifest.replace(" data", " dada"), code=1)
+    assert ".dada: field not declared in schema" in told
+    told = kubectl.run("apply", "-f", "-", text=manifest.replace(" data", " dada").replace("a,", "b,"), code=1)
+    assert 'strict decoding error: unknown field "dada"' in told
+
+
+def test_apply_from_the_client_side_merges_three_ways(kubectl: Kubectl) -> None:
+    manifest = "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c, namespace: lab}}, data: {{{0}}}}}"
+    kubectl.run("apply", "-f", "-", text=manifest.format("k: v, gone: x"))
+    kubectl.run("patch", "cm", "-n", "lab", "c", "-p", '{"data": {"other": "o"}}')
+    assert kubectl.run("apply", "-f", "-", text=manifest.format("k: w")) == "configmap/c configured\n"
+    assert kubectl.get("cm", "-n", "lab", "c")["data"] == {"k": "w", "other": "o"}
+
+
+def test_typed_creates_arrive_although_they_are_protobuf(kubectl: Kubectl) -> None:
+    run = kubectl.run
+    run("create", "configmap", "-n", "lab", "typed", "--from-literal=k=v")
+    run("create", "secret", "generic", "-n", "lab", "typed", "--from-literal=k=v")
+    run("create", "serviceaccount", "-n", "lab", "robot")
+    run("create", "role", "-n", "lab", "reader", "--verb=get,list", "--resource=pods")
+    run("create", "rolebinding", "-n", "lab", "reader", "--role=reader", "--serviceaccount=lab:robot")
+    run("create", "quota", "-n", "lab", "roof", "--hard=pods=40,requests.cpu=8")
+    assert kubectl.get("cm", "-n", "lab", "typed")["data"] == {"k": "v"}
+    assert kubectl.get("secret", "-n", "lab", "typed")["data"] == {"k": "dg=="}
+    assert kubectl.get("role", "-n", "lab", "reader")["rules"][0]["verbs"] == ["get", "list"]
+    assert kubectl.get("quota", "-n", "lab", "roof")["spec"]["hard"] == {"pods": "40", "requests.cpu": "8"}
+    token = run("create", "token", "-n", "lab", "robot").strip()
+    assert run("auth", "can-i", "list", "pods", "-n", "lab", "--token", token) == "yes\n"
+    assert run("auth", "can-i", "delete", "pods", "-n", "lab", "--token", token, code=1) == "no\n"
+    run("delete", "quota", "-n", "lab", "roof")
+
+
+def test_get_prints_the_columns_people_know(kubectl: Kubectl, node: str) -> None:
+    running_pod(kubectl, "seen", node)
+    head, row = kubectl.run("get", "pod", "-n", "lab", "seen").splitlines()
+    assert head.split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+    assert row.split()[:4] == ["seen", "1/1", "Running", "0"]
+    queue = "{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: red}, spec: {parent: root}}"
+    kubectl.run("apply", "--server-side", "-f", "-", text=queue)
+    assert kubectl.run("get", "queue.scheduling.volcano.sh", "red").split() == ["NAME", "PARENT", "red", "root"]
+
+
+def test_get_watches(kubectl: Kubectl) -> None:
+    kubectl.run("create", "configmap", "-n", "lab", "first")
+    with kubectl.follow("get", "cm", "-n", "lab", "-w", "--field-selector", "metadata.name!=kube-root-ca.crt") as watch:
+        assert watch.stdout is not None
+        assert watch.stdout.readline().split() == ["NAME", "DATA", "AGE"]
+        kubectl.run("create", "configmap", "-n", "lab", "watched")
+        assert any(line.startswith("watched ") for line in iter(watch.stdout.readline, ""))
+        watch.terminate()
+
+
+def test_describe_tells_of_pod_and_node(kubectl: Kubectl, node: str) -> None:
+    running_pod(kubectl, "told", node)
+    told = kubectl.run("describe", "pod", "-n", "lab", "told")
+    assert "Status:           Running" in told
+    assert "maas/shell:1" in told
+    assert "Allocated resources:" in kubectl.run("describe", "node", node)
+
+
+def test_logs_follow(kubectl: Kubectl, node: str) -> None:
+    running_pod(kubectl, "spoken", node)
+    with kubectl.follow("logs", "-n", "lab", "-f", "spoken") as log:
+        assert log.stdout is not None
+        assert [log.stdout.readline() for _ in range(3)] == ["line 1\n", "line 2\n", "line 3\n"]
+        log.terminate()
+
+
+def test_explain_reads_the_schemas(kubectl: Kubectl) -> None:
+    assert "FIELD: limits <map[string]Quantity>" in kubectl.run("explain", "pod.spec.containers.resources.limits")
+    assert "GROUP:      batch.volcano.sh" in kubectl.run("explain", "jobs.batch.volcano.sh.spec")
+
+
+def test_label_patch_and_delete(kubectl: Kubectl) -> None:
+    kubectl.run("create", "configmap", "-n", "lab", "brief")
+    kubectl.run("label", "cm", "-n", "lab", "brief", "a=b")
+    kubectl.run(
+        "patch", "cm", "-n", "lab", "brief", "--type=json", "-p", '[{"op":"add","path":"/data","value":{"k":"v"}}]'
+    )
+    found = kubectl.get("cm", "-n", "lab", "brief")
+    assert (found["metadata"]["labels"], found["data"]) == ({"a": "b"}, {"k": "v"})
+    kubectl.run("delete", "cm", "-n", "lab", "brief")
+    assert "NotFound" in kubectl.run("get", "cm", "-n", "lab", "brief", code=1)
+
+
+def test_drain_cordons_and_evicts(kubectl: Kubectl, node: str) -> None:
+    running_pod(kubectl, "moved", node)
+    assert kubectl.run("cordon", node) == f"node/{node} cordoned\n"
+    assert "SchedulingDisabled" in kubectl.run("get", "node", node)
+    told = kubectl.run("drain", node, "--force", "--ignore-daemonsets", "--timeout=50s")
+    assert "evicting pod lab/moved" in told
+    assert told.endswith(f"node/{node} drained\n")
+    assert "NotFound" in kubectl.run("get", "pod", "-n", "lab", "moved", code=1)
+    assert kubectl.run("uncordon", node) == f"node/{node} uncordoned\n"
