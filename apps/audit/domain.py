@@ -14,13 +14,15 @@ class Result(StrEnum):
 
 @dataclass(frozen=True)
 class Action:
-    """A kind of thing that happens. `key` is stored; `sentence` is a translatable format string for the reader.
+    """A kind of thing that happens. `key` is stored; `name` is its short name for lists, `sentence` a translatable
+    format string for the reader, `refusal` the same for when it was refused (there is a general one).
 
     `{actor}` and `{target}` are always there; other fields are the parameters recorded with the entry.
     """
 
     key: str
     sentence: Any
+    name: Any = ""
     refusal: Any = None
 
 

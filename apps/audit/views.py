@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 from urllib.parse import urlencode
 
@@ -26,11 +27,12 @@ FILTERS = ("actor", "action", "result", "target")
 
 @dataclass(frozen=True)
 class Row:
-    """`who` is a name, or the id of somebody whose name is gone."""
+    """`who` is a name, `action` what is called so in lists."""
 
     entry: Entry
     who: str
     by_person: bool
+    action: str
     sentence: SafeString
 
     @property
@@ -45,7 +47,9 @@ def entries(request: HttpRequest) -> HttpResponse:
     actor.require(RIGHT, target="audit")
     found = _filtered(request, Entry.objects.of_tenants(actor.tenants_where(RIGHT)))
     some, older, newer = _page(request, found)
-    names = services.directory().names({entry.actor for entry in some} | {entry.target for entry in some})
+    chosen = {key: request.GET[key][:120] for key in ("actor", "target") if request.GET.get(key)}
+    ids = {entry.actor for entry in some} | {entry.target for entry in some}
+    names = services.directory().names(ids)
     query = {key: request.GET[key] for key in (*FILTERS, "tenant") if request.GET.get(key)}
     kept = f"{urlencode(query)}&" if query else ""
     context = {
@@ -54,8 +58,8 @@ def entries(request: HttpRequest) -> HttpResponse:
             "older": f"{kept}before={older}" if older else "",
             "newer": f"{kept}after={newer}" if newer else "",
         },
-        "actions": sorted(services.actions()),
-        "filters": [(key, request.GET[key]) for key in ("actor", "target") if request.GET.get(key)],
+        "actions": sorted(((each.key, str(each.name)) for each in services.actions().values()), key=itemgetter(1)),
+        "filters": [(key, value, _who(value, names)) for key, value in chosen.items()],
         "filtered": bool(query),
         "everything": actor.tenants_where(RIGHT) is None,
     }
@@ -97,14 +101,21 @@ class _Told(dict[str, Any]):
 
 
 def _row(entry: Entry, names: Mapping[str, str]) -> Row:
-    by_person = entry.actor.startswith("user:")
-    who = names.get(entry.actor) or (_("somebody erased") if by_person else entry.actor.removeprefix("system:"))
-    told = _Told(
-        {**entry.params, "actor": who, "target": names.get(entry.target, entry.target), "action": entry.action}
-    )
-    known = services.actions().get(entry.action)
-    if entry.result == Result.REFUSED and known:
-        pattern = str(known.refusal) if known.refusal else _("{actor} was refused {action} on {target}")
+    who, known = _who(entry.actor, names), services.actions().get(entry.action)
+    told = _Told(services.told(entry))
+    told |= {"actor": who, "target": _who(entry.target, names), "action": known.name if known else entry.action}
+    if entry.result == Result.REFUSED:
+        pattern = known.refusal if known and known.refusal else _("{actor} was refused “{action}” ({target})")
     else:
-        pattern = str(known.sentence) if known else "{actor} {action} {target}"
-    return Row(entry, who, by_person, SafeString(pattern.format_map(told)))
+        pattern = known.sentence if known else "{actor} {action} {target}"
+    name = str(known.name) if known else entry.action
+    return Row(entry, who, entry.actor.startswith("user:"), name, SafeString(str(pattern).format_map(told)))
+
+
+def _who(audit_id: str, names: Mapping[str, str]) -> str:
+    """Who or what an audit id stands for, in words where there are any."""
+    if audit_id in names:
+        return names[audit_id]
+    if audit_id.startswith("user:"):
+        return _("somebody erased")
+    return _("somebody unknown") if audit_id == "anonymous" else services.system_name(audit_id)

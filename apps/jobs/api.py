@@ -17,6 +17,7 @@ from apps.accounts import services as accounts
 from apps.accounts.types import Actor
 from apps.jobs import services
 from apps.jobs.models import Job, JobRank
+from apps.jobs.services.messages import PHASES
 from apps.streams import services as streams
 
 
@@ -127,7 +128,8 @@ class ControlView(GenericAPIView[Job]):
         try:
             type(self).act(_actor(request), job=job)
         except services.NotNow as not_now:
-            raise Busy(_("The job is {phase}; this cannot be done now.").format(phase=not_now.phase)) from not_now
+            phase = PHASES[not_now.phase]
+            raise Busy(_("The job is “{phase}”; this cannot be done now.").format(phase=phase)) from not_now
         job.refresh_from_db()
         return Response(JobSerializer(job).data, status=status.HTTP_202_ACCEPTED)
 

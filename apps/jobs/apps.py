@@ -1,14 +1,16 @@
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class JobsConfig(AppConfig):
     name = "apps.jobs"
 
     def ready(self) -> None:
+        from apps.audit import services as audit
         from apps.clusters import services as clusters
         from apps.jobs import moves  # noqa: F401  (declares an action that the audit page must know)
         from apps.jobs.domain import loglines, manifests
-        from apps.jobs.services import background
+        from apps.jobs.services import background, messages
         from apps.streams import services as streams
 
         clusters.register_workload(
@@ -24,3 +26,6 @@ class JobsConfig(AppConfig):
         clusters.register_due("jobs.reconcile_job", background.due_jobs)
         streams.register_topic("job", background.may_follow_job)
         streams.register_topic("draft", background.may_follow_draft)
+        audit.register_words("job.moved", old=messages.phase_name, new=messages.phase_name)
+        audit.register_words("draft.begun", template=messages.template_name)
+        audit.register_system("reconcile", _("Job control"))

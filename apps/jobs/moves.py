@@ -17,7 +17,7 @@ from apps.jobs.domain.phases import ALLOWED, Phase
 from apps.jobs.models import Job, JobPhase
 from apps.streams.services import hint
 
-JOB_MOVED = audit.action("job.moved", _("The job {name} went from {old} to {new}"))
+JOB_MOVED = audit.action("job.moved", _("The job {name} went from {old} to {new}"), name=_("A job's state changes"))
 SYSTEM = Actor.system("reconcile")
 
 

@@ -1,5 +1,11 @@
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class PortalConfig(AppConfig):
     name = "apps.portal"
+
+    def ready(self) -> None:
+        from apps.audit import services as audit
+
+        audit.register_system("demo", _("Demo set-up"))

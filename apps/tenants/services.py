@@ -12,7 +12,9 @@ from apps.tenants.models import Placement
 
 __all__ = ["Placement", "ask_placement", "due_placements", "placement_of", "placements_of"]
 
-PLACEMENT_ASKED = audit.action("tenant.placement", _("{actor} gave the tenant a place in {cluster}: {gpus} GPUs"))
+PLACEMENT_ASKED = audit.action(
+    "tenant.placement", _("{actor} gave the tenant a place in {cluster}: {gpus} GPUs"), name=_("Give a tenant a place")
+)
 
 
 def placement_of(tenant_id: int) -> Placement | None:

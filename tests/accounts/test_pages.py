@@ -120,7 +120,7 @@ def test_preferences_outside_the_choices_are_not_kept(inside: Visitor, field: st
 def test_names_for_the_audit_log(inside: Visitor) -> None:
     user = User.objects.get()
     asked = [f"user:{user.pk}", "user:nonsense", "system:watch", "user:00000000-0000-0000-0000-000000000000"]
-    assert services.person_names(asked) == {f"user:{user.pk}": "Ada"}
+    assert services.audit_names(asked) == {f"user:{user.pk}": "Ada"}
 
 
 @pytest.mark.parametrize("path", ["/sign-in/", "/signed-out/", "/settings/", "/permissions/"])

@@ -5,14 +5,21 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from django.db import transaction
 from django.urls import reverse
+from django.utils import translation
 
 from apps.accounts.domain import Role
-from apps.accounts.types import Actor
+from apps.accounts.services import refuse_sign_in
+from apps.accounts.types import Actor, Denied
 from apps.audit import services as audit
 from apps.audit.models import Entry
+from apps.jobs import moves
+from apps.jobs import services as jobs
+from apps.jobs.domain.phases import Phase
 from apps.jobs.services.submit import JOB_SUBMITTED
+from tests import factories
 from tests.factories import World
 from tests.pages import browser
 
@@ -58,6 +65,33 @@ def test_pages_meet_and_filters_stay(world: World) -> None:
     assert ids == list(Entry.objects.order_by("-pk").values_list("pk", flat=True))
     assert second["page"]["older"] == ""
     assert "action=job.submitted" in second["page"]["newer"]
+
+
+def test_codes_and_parts_of_the_system_are_told_in_words(world: World) -> None:
+    job = factories.job(world.scientist, world.place)
+    moves.move(job, Phase.WAITING, moves.Facts(1))
+    refuse_sign_in("disabled")
+    client = browser(world.people[Role.AUDITOR])
+    page = text(client.get(reverse("audit:list")))
+    assert "went from <b>Submitted</b> to <b>Waiting</b>" in page
+    assert "Job control" in page
+    assert "A sign-in was refused: <b>the account is switched off</b>" in page
+    with translation.override("zh-hans"):
+        roles = audit.told(Entry(action="accounts.roles-changed", params={"before": "–", "after": "viewer, auditor"}))
+    assert roles == {"before": "–", "after": "查看者、审计员"}
+
+
+def test_what_was_refused_is_named_and_so_is_the_tenant(world: World) -> None:
+    with pytest.raises(Denied):
+        jobs.begin_draft(world.actor(Role.VIEWER), tenant_id=world.nlp.pk, template="charlm")
+    page = text(browser(world.people[Role.AUDITOR]).get(reverse("audit:list")))
+    assert "<b>Viewer</b> was refused “<b>Begin a draft</b>” (<b>NLP</b>)" in page
+
+
+def test_every_action_has_a_name_and_each_value_in_words_belongs_to_one() -> None:
+    known = audit.actions()
+    assert [each.key for each in known.values() if each.name == each.key and not each.key.startswith("test.")] == []
+    assert all(f"{{{param}}}" in str(known[key].sentence) for key, param in audit._words)
 
 
 def test_somebody_erased_stays_somebody(world: World) -> None:

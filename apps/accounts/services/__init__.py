@@ -2,8 +2,8 @@
 
 from apps.accounts.services.people import (
     actor_of,
+    audit_names,
     on_revoked,
-    person_names,
     person_of_claims,
     revoked,
     set_preferences,
@@ -34,6 +34,7 @@ __all__ = [
     "Standing",
     "actor_named",
     "actor_of",
+    "audit_names",
     "confirm",
     "create_token",
     "end_at_provider",
@@ -43,7 +44,6 @@ __all__ = [
     "id_token_hint",
     "on_revoked",
     "open_session",
-    "person_names",
     "person_of_claims",
     "provider_trouble",
     "refuse_sign_in",

@@ -18,9 +18,11 @@ from apps.accounts.types import Actor
 from apps.audit.services import action, record, use_case
 
 ROLES_CHANGED = action(
-    "accounts.roles-changed", _("The identity provider changed a role of {target}: {before} → {after}")
+    "accounts.roles-changed",
+    _("The identity provider changed a role of {target}: {before} → {after}"),
+    name=_("A role changes"),
 )
-PREFERENCES_SET = action("accounts.preferences-set", _("{actor} changed their settings"))
+PREFERENCES_SET = action("accounts.preferences-set", _("{actor} changed their settings"), name=_("Change settings"))
 
 on_revoked: list[Callable[[str], None]] = []
 """Called after commit with `str(user.pk)` whenever a person lost a role or a session: open sockets look again.
@@ -95,11 +97,17 @@ def tenants_of(actor: Actor) -> list[Tenant]:
     return list(Tenant.objects.filter(pk__in=list(actor.tenants)))
 
 
-def person_names(ids: Iterable[str]) -> dict[str, str]:
-    """Names for audit ids such as `user:6f…`; ids of nobody known are left out."""
-    pks = {one: pk for one in ids if (pk := _uuid(one)) is not None}
-    names = dict(User.objects.filter(pk__in=set(pks.values())).values_list("pk", "name"))
-    return {one: names[pk] for one, pk in pks.items() if pk in names}
+def audit_names(ids: Iterable[str]) -> dict[str, str]:
+    """Names for audit ids such as `user:6f…` and `tenant:3`; ids of nobody known are left out."""
+    ids = list(ids)
+    people = {one: pk for one in ids if (pk := _uuid(one)) is not None}
+    names: dict[object, str] = dict(User.objects.filter(pk__in=set(people.values())).values_list("pk", "name"))
+    found = {one: names[pk] for one, pk in people.items() if pk in names}
+    keys = (one.removeprefix("tenant:") for one in ids if one.startswith("tenant:"))
+    if teams := [int(key) for key in keys if key.isascii() and key.isdigit() and len(key) < 19]:
+        named = Tenant.objects.filter(pk__in=teams).values_list("pk", "name")
+        found |= {f"tenant:{pk}": name for pk, name in named}
+    return found
 
 
 def _uuid(audit_id: str) -> uuid.UUID | None:

@@ -29,14 +29,27 @@ from apps.audit.services import Action, Result, action, record, use_case
 
 log = structlog.get_logger(__name__)
 
-SIGNED_IN = action("accounts.signed-in", _("{actor} signed in"))
-SIGNED_OUT = action("accounts.signed-out", _("{actor} signed out"))
-SIGN_IN_REFUSED = action("accounts.sign-in-refused", _("A sign-in was refused ({reason})"))
-SESSION_ENDED = action("accounts.session-ended", _("{actor} ended one of their sessions"))
-ENDED_BY_PROVIDER = action("accounts.session-ended-by-provider", _("The identity provider ended a session of {target}"))
-ENDED_UNUSED = action("accounts.session-unused", _("A session of {target} ended because it was not used"))
+SIGNED_IN = action("accounts.signed-in", _("{actor} signed in"), name=_("Sign in"))
+SIGNED_OUT = action("accounts.signed-out", _("{actor} signed out"), name=_("Sign out"))
+_SIGN_IN_REFUSED = _("A sign-in was refused: {reason}")
+SIGN_IN_REFUSED = action(
+    "accounts.sign-in-refused", _SIGN_IN_REFUSED, refusal=_SIGN_IN_REFUSED, name=_("A sign-in is refused")
+)
+SESSION_ENDED = action("accounts.session-ended", _("{actor} ended one of their sessions"), name=_("End a session"))
+ENDED_BY_PROVIDER = action(
+    "accounts.session-ended-by-provider",
+    _("The identity provider ended a session of {target}"),
+    name=_("The provider ends a session"),
+)
+ENDED_UNUSED = action(
+    "accounts.session-unused",
+    _("A session of {target} ended because it was not used"),
+    name=_("An unused session ends"),
+)
 ENDED_SWITCHED_OFF = action(
-    "accounts.session-switched-off", _("A session of {target} ended: the account is switched off")
+    "accounts.session-switched-off",
+    _("A session of {target} ended: the account is switched off"),
+    name=_("A switched-off account's session ends"),
 )
 
 LEASE = timedelta(seconds=10)

@@ -8,7 +8,7 @@ from apps.accounts.models import Tenant, User
 from apps.accounts.types import Actor, Permission
 from apps.audit import services as audit
 
-TENANT_CREATED = audit.action("tenant.created", _("{actor} created the tenant {name}"))
+TENANT_CREATED = audit.action("tenant.created", _("{actor} created the tenant {name}"), name=_("Create a tenant"))
 
 
 def tenant_of(actor: Actor, slug: str) -> Tenant | None:

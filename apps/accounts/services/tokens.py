@@ -15,8 +15,10 @@ from apps.accounts.models import ApiToken, User
 from apps.accounts.types import Actor, Permission
 from apps.audit.services import action, record, use_case
 
-TOKEN_CREATED = action("accounts.token-created", _("{actor} made the API token “{name}”"))
-TOKEN_REVOKED = action("accounts.token-revoked", _("{actor} revoked the API token “{name}”"))
+TOKEN_CREATED = action("accounts.token-created", _("{actor} made the API token “{name}”"), name=_("Make an API token"))
+TOKEN_REVOKED = action(
+    "accounts.token-revoked", _("{actor} revoked the API token “{name}”"), name=_("Revoke an API token")
+)
 
 LONGEST_DAYS = 365
 _MARK = "mp_"

@@ -16,7 +16,9 @@ from apps.streams.services import hint
 
 _SEEN = {"version", "seen_at", "unreachable_since", "unreachable_reason", "created_at"}
 
-REGISTERED = action("cluster.registered", _("{actor} registered the cluster {name} at {server}"))
+REGISTERED = action(
+    "cluster.registered", _("{actor} registered the cluster {name} at {server}"), name=_("Register a cluster")
+)
 
 
 @dataclass(frozen=True)

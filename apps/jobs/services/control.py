@@ -12,9 +12,9 @@ from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.models import Job
 from apps.streams.services import hint
 
-JOB_STOPPED = audit.action("job.stop", _("{actor} stopped the job {name}"))
-JOB_SUSPENDED = audit.action("job.suspend", _("{actor} suspended the job {name}"))
-JOB_RESUMED = audit.action("job.resume", _("{actor} resumed the job {name}"))
+JOB_STOPPED = audit.action("job.stop", _("{actor} stopped the job {name}"), name=_("Stop a job"))
+JOB_SUSPENDED = audit.action("job.suspend", _("{actor} suspended the job {name}"), name=_("Suspend a job"))
+JOB_RESUMED = audit.action("job.resume", _("{actor} resumed the job {name}"), name=_("Resume a job"))
 
 
 class NotNow(Exception):

@@ -18,8 +18,8 @@ from apps.jobs.domain.templates import TEMPLATES
 from apps.jobs.models import Draft, Job
 from apps.streams.services import hint
 
-DRAFT_BEGUN = audit.action("draft.begun", _("{actor} began a draft from {template}"))
-DRAFT_DISCARDED = audit.action("draft.discarded", _("{actor} discarded the draft {name}"))
+DRAFT_BEGUN = audit.action("draft.begun", _("{actor} began a draft from {template}"), name=_("Begin a draft"))
+DRAFT_DISCARDED = audit.action("draft.discarded", _("{actor} discarded the draft {name}"), name=_("Discard a draft"))
 
 STEPS = ("data", "size", "review")
 """The wizard's steps after the choice of a template."""

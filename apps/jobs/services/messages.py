@@ -102,7 +102,7 @@ FIELDS: dict[str, tuple[Promise, Promise]] = {
         _("Environment"),
         _("One NAME=value a line. No secrets here: everybody in the tenant can read them."),
     ),
-    "ranks": (_("Ranks"), _("Pods that run together. All of them start, or none.")),
+    "ranks": (_("Number of ranks"), _("Pods that run together. All of them start, or none.")),
     "gpus_per_rank": (_("GPUs per rank"), _("Whole GPUs in one pod.")),
     "cpus_per_rank": (_("CPU cores per rank"), _("0.5 is half a core.")),
     "memory_gib_per_rank": (_("Memory per rank"), _("In GiB.")),
@@ -124,6 +124,16 @@ TEMPLATES: dict[str, tuple[Promise, Promise]] = {
         _("Your own image and command, as they are, with rank, world size and master address in variables."),
     ),
 }
+
+
+def phase_name(value: str) -> Promise | str:
+    """A phase in words."""
+    return {phase.value: word for phase, word in PHASES.items()}.get(value, value)
+
+
+def template_name(key: str) -> Promise | str:
+    """A template in words."""
+    return TEMPLATES[key][0] if key in TEMPLATES else key
 
 
 def reason_text(code: str, params: Mapping[str, Any]) -> str:

@@ -23,7 +23,9 @@ from apps.jobs.services.drafts import whole_problems
 from apps.streams.services import hint
 from apps.tenants import services as tenants
 
-JOB_SUBMITTED = audit.action("job.submitted", _("{actor} submitted the job {name} with {gpus} GPUs"))
+JOB_SUBMITTED = audit.action(
+    "job.submitted", _("{actor} submitted the job {name} with {gpus} GPUs"), name=_("Submit a job")
+)
 
 
 class KeyReused(Exception):
