@@ -66,6 +66,11 @@ class Shell:
             if self.actor and (right is None or self.actor.may(right))
         ]
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether the tenants are all there are, not only those of this person."""
+        return self.actor is not None and self.actor.tenants_where(Permission.JOB_VIEW) is None
+
     @functools.cached_property
     def tenants(self) -> list[Tenant]:
         """The tenants whose jobs this person may see."""

@@ -19,7 +19,7 @@ from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from apps.jobs.domain.phases import Phase
 from apps.jobs.services.messages import PHASES, reason_text
@@ -257,6 +257,18 @@ def ago(value: datetime | None) -> SafeString | str:
 def gpus(count: int) -> str:
     """ "16 GPUs", in words of the reader."""
     return ngettext("{n} GPU", "{n} GPUs", count).format(n=grouped(count))
+
+
+@register.simple_tag
+def labelled(label: object, text: object, url: str) -> SafeString:
+    """ "Steps: fill this in", the label a link to where it is mended."""
+    return format_html(_("{label}: {text}"), label=format_html('<a href="{}">{}</a>', url, label), text=text)
+
+
+@register.filter
+def listed(parts: Iterable[object]) -> SafeString:
+    """ "a, b, c", parted as the reader's language does."""
+    return format_html_join(pgettext("between the parts of a list", ", "), "{}", ((part,) for part in parts))
 
 
 @register.filter

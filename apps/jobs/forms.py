@@ -11,6 +11,7 @@ from django import forms
 from django.db.models import QuerySet
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from apps.jobs.domain.fields import Command, Decimal, Environment, Field, Integer, Text
 from apps.jobs.domain.phases import FINAL, Phase
@@ -27,7 +28,7 @@ UNITS: dict[str, Promise] = {
     "step_seconds": _("s"),
     "processes": _("processes"),
     "ranks": _("ranks"),
-    "gpus_per_rank": _("GPUs"),
+    "gpus_per_rank": pgettext_lazy("unit", "GPUs"),
     "cpus_per_rank": _("cores"),
     "memory_gib_per_rank": _("GiB"),
     "attempts": _("runs"),

@@ -211,7 +211,7 @@ def test_a_clone_is_a_draft_that_differs_where_it_was_changed(world: World) -> N
     draft = Draft.objects.get()
     client.post(reverse("jobs:draft-size", args=[draft.pk]), {"version": 1, "ranks": "4", "go": "next"})
     page = client.get(reverse("jobs:draft-review", args=[draft.pk]))
-    assert [(str(label), old, new) for label, old, new in page.context["changes"]] == [("Ranks", "2", "4")]
+    assert [(str(label), old, new) for label, old, new in page.context["changes"]] == [("Number of ranks", "2", "4")]
 
 
 # --- the wizard -------------------------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import redirect, render
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
@@ -41,10 +43,18 @@ def _page(
         "tokens": services.tokens_of(actor),
         "sessions": services.sessions_of(actor),
         "this_session": request.session.session_key,
-        "roles": [(tenant, ROLE_NAMES[actor.tenants[tenant.pk]]) for tenant in services.tenants_of(actor)],
-        "platform_roles": [ROLE_NAMES[role] for role in sorted(actor.platform)],
+        "roles": _roles(actor),
     }
     return render(request, "accounts/settings.html", context, status=422 if preferences_form or token_form else 200)
+
+
+def _roles(actor: Actor) -> list[SafeString]:
+    """What a person is, in each tenant and on the platform."""
+    held = [
+        format_html(_("<b>{role}</b> in {tenant}"), role=ROLE_NAMES[actor.tenants[tenant.pk]], tenant=tenant.name)
+        for tenant in services.tenants_of(actor)
+    ]
+    return held + [format_html("<b>{}</b>", ROLE_NAMES[role]) for role in sorted(actor.platform)]
 
 
 @require_POST
@@ -131,7 +141,6 @@ def permissions(request: HttpRequest) -> HttpResponse:
     context = {
         "columns": columns,
         "rows": [(name, key, list(zip(cells, columns, strict=True))) for name, key, cells in rows],
-        "roles": [(tenant, ROLE_NAMES[actor.tenants[tenant.pk]]) for tenant in services.tenants_of(actor)],
-        "platform_roles": [ROLE_NAMES[role] for role in sorted(actor.platform)],
+        "roles": _roles(actor),
     }
     return render(request, "accounts/permissions.html", context)

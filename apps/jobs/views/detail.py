@@ -60,11 +60,13 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
 def _state(request: HttpRequest, job: Job) -> dict[str, Any]:
     going = going_of([job])[job.pk]
     at = job.ended_at or timezone.now()
+    nodes = _nodes(job)
     return {
         "job": job,
         "going": going,
         "picture": picture_of(services.timeline_of(job), at, going.ready, ended=job.ended_at is not None),
-        "nodes": _nodes(job),
+        "nodes": nodes,
+        "placed": [node for node, _ranks in nodes if node],
         "may_submit": request.actor.may(Permission.JOB_SUBMIT, job.tenant_id),
         "reason": services.reason_text(job.reason, job.reason_params) if job.reason else "",
         "raw": str(job.reason_params.get("text", "")),

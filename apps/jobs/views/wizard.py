@@ -156,7 +156,8 @@ def review(request: HttpRequest, draft_id: uuid.UUID) -> HttpResponse:
     plan = context["plan"]
     if plan.count:
         found = [
-            (_address(draft, step_of(p.field)), _label(p.field), words.problem_text(p), p.field) for p in _all(plan)
+            (f"{_address(draft, step_of(p.field))}?check=1#id_{p.field}", _label(p.field), words.problem_text(p))
+            for p in _all(plan)
         ]
         return render(request, "jobs/review.html", context | {"problems": found})
     manifests = services.manifests_of(draft)
