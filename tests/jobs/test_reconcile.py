@@ -193,6 +193,21 @@ def test_a_job_of_one_attempt_ends_in_it(applied: Cluster) -> None:
     assert services.ranks_of(job).count() == 1
 
 
+def test_a_restart_between_two_looks_is_told_by_the_history(applied: Cluster) -> None:
+    job = applied.job
+    for index in (0, 1):
+        applied.pod(index)
+    applied.volcano_says("Running")
+    assert step(job) is Phase.RUNNING
+    applied.pod(1, phase="Failed", exit_code=137)
+    for index in (0, 1):
+        applied.pod(index, attempt=2)
+    applied.volcano_says("Running", retryCount=1)
+    assert step(job) is Phase.RUNNING
+    told = [(row.phase, row.attempt, row.reason) for row in services.history_of(job)][-2:]
+    assert told == [("restarting", 2, "failed.exit"), ("running", 2, "")]
+
+
 def test_stop_deletes_and_a_late_apply_is_undone(applied: Cluster) -> None:
     job = applied.job
     Job.objects.for_system().update(wanted=Wanted.STOP, wanted_by="Li Na")
@@ -241,6 +256,10 @@ def test_suspend_and_resume_send_one_command_each(applied: Cluster) -> None:
     step(job)
     step(job)
     assert sent() == ["AbortJob", "ResumeJob"]
+    applied.volcano_says("Restarting", retryCount=1)
+    for _look in range(2):
+        assert step(job) is Phase.RESTARTING
+        assert job.reason == "", "nothing broke"
 
 
 def test_a_foreign_object_under_the_jobs_name_is_left_alone(job: Job) -> None:

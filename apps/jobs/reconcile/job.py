@@ -36,6 +36,9 @@ QUEUE_GRACE = timedelta(seconds=20)
 REFUSED_AGAIN = timedelta(minutes=1)
 
 
+_PLACED_OR_NOT = frozenset({Phase.WAITING, Phase.STARTING, Phase.RUNNING})
+
+
 class ForeignObject(Exception):
     """Something without our label has the job's name; it is not ours to change or to delete."""
 
@@ -79,6 +82,10 @@ def _step(api: KubeApi, job: Job) -> timedelta | None:
     if job.state.is_final:
         return None
     attempt = _attempt(job, seen, decision)
+    if attempt > job.attempt and {job.state, decision.phase} <= _PLACED_OR_NOT:
+        # A gang can break and be put together again between two looks. Its history tells why all the same.
+        broke = Decision(Phase.RESTARTING, reason=Reason("failed.cluster"))
+        moves.take(job, _with_cause(job, broke, attempt), attempt)
     moves.take(job, _with_people(job, _with_cause(job, decision, attempt)), attempt)
     if job.state.is_final:
         return None
@@ -155,6 +162,8 @@ def _with_cause(job: Job, decision: Decision, attempt: int) -> Decision:
     """Say which rank broke it. What was kept of each rank tells more than what is seen: a gang's pods go with it."""
     if decision.reason.code not in ("failed.exit", "failed.cluster"):
         return decision
+    if job.state is Phase.SUSPENDED or (job.state is decision.phase is Phase.RESTARTING and not job.reason):
+        return Decision(decision.phase, decision.act)  # people let it go on: nothing broke
     kept = JobRank.objects.filter(job=job, attempt__gte=attempt - 1)
     return Decision(decision.phase, decision.act, failure(kept))
 
