@@ -166,6 +166,12 @@ class Cluster:
     def pods(self, job_id: str) -> list[dict[str, Any]]:
         return self.items(self.PODS, labelSelector=f"maas.portal/job={job_id}")
 
+    def answers(self) -> bool:
+        try:
+            return self.http.get("readyz").status_code == 200
+        except httpx.TransportError:
+            return False
+
     def version(self) -> str:
         """The place in the history of workload objects at which to begin a later `uids_since`."""
         return str(self._list(self.JOBS, {})["metadata"]["resourceVersion"])
@@ -293,6 +299,7 @@ class Stack:
 
         wait_until(up, seconds)
         self.demo.await_portal(seconds)
+        until(self.cluster.answers, seconds, what="the API server answers")
 
 
 def csrf(page: str) -> str:

@@ -298,20 +298,13 @@ def test_a_cluster_that_is_away_loses_nothing_and_gets_what_was_asked_meanwhile(
             assert rest.http.get(f"jobs/{before}/log").status_code == 200
             one.page.wait_for_timeout(500)
         start_again()
-        until(lambda: is_back(stack), 30, what="the API server is back")
+        until(stack.cluster.answers, 30, what="the API server is back")
         applied = "SELECT count(*) FROM jobs_job WHERE object_uid <> '' AND id = ANY(%s)"
         until(lambda: stack.rows(applied, meanwhile) == [(3,)], 10, what="everything that was asked is in the cluster")
         expect(one.page.locator("#state .notice.tone-red")).to_have_count(0, timeout=30_000)
     for job_id in (before, *meanwhile):
         assert rest.await_phase(job_id, "succeeded")["attempt"] == 1
         assert len(stack.cluster.uids_since(version, job_id)) == 1
-
-
-def is_back(stack: Stack) -> bool:
-    try:
-        return stack.cluster.http.get("readyz").status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 @contextmanager
