@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable
 
 from apps.localcluster.volcano import quantity
@@ -86,25 +86,26 @@ def _usable(state: State, domain: Domain) -> list[Node]:
 
 def _place(state: State, job: Job, pending: list[Task], nodes: Iterable[Node], statement: Statement) -> list[Task]:
     """Place tasks until the gang is complete, or take everything back; returns what is left to try."""
-    among = list(nodes)
-    while pending:
-        task, *pending = pending
+    among, failed = list(nodes), {other.role for other in job.tasks if other.fault}
+    left = deque(pending)
+    while left:
+        task = left.popleft()
         if not state.share(job).allows(task.request):
             continue
-        failed = {other.role for other in job.tasks if other.fault}
         if task.role and task.role in failed:
             task.fault = f"Task {name(task.pod)} with role spec {task.role} has already predicated failed, skip"
             continue
         node = state.best(task, among)
         if node is None:
-            if job.worth_continuing(failed | {task.role}):
+            failed.add(task.role)
+            if job.worth_continuing(failed):
                 continue
             break
         statement.place(task, node)
         if job.ready():
             break
     if job.ready():
-        return pending
+        return list(left)
     if not job.pipelined():
         statement.discard()
     return []

@@ -24,6 +24,7 @@ Object = dict[str, Any]
 
 OCCUPYING = ("Allocated", "Binding", "Bound", "Running")
 """States of a task that holds its resources for good."""
+_READY = (*OCCUPYING, "Succeeded")
 SCHEDULED = ("Bound", "Running", "Succeeded", "Failed")
 _PODS = "pods"
 
@@ -170,10 +171,29 @@ class Job:
     group: Object
     priority: int
     tasks: list[Task] = field(default_factory=list)
+    # Kept up to date by `add` and `turn`: a session asks for them once a task.
+    _counts: Counter[tuple[str, str, bool]] = field(default_factory=Counter)  # role, state, asks for nothing
+    _held: Resources = field(default_factory=dict)
 
     @property
     def label(self) -> str:
         return f"{namespace(self.group)}/{name(self.group)}"
+
+    def add(self, task: Task) -> None:
+        self.tasks.append(task)
+        self._count(task, 1)
+
+    def turn(self, task: Task, state: str) -> None:
+        """One of its tasks comes into another state."""
+        self._count(task, -1)
+        task.state = state
+        self._count(task, 1)
+
+    def _count(self, task: Task, number: int) -> None:
+        self._counts[task.role, task.state, task.best_effort] += number
+        if task.occupying:
+            change = quantity.add if number > 0 else quantity.subtract
+            self._held = change(self._held, task.request)
 
     @property
     def queue(self) -> str:
@@ -199,14 +219,24 @@ class Job:
         return None if given is None else schedulable(quantity.parse_all(given))
 
     def states(self) -> Counter[str]:
-        return Counter(task.state for task in self.tasks)
+        found: Counter[str] = Counter()
+        for (_, state, _), count in self._counts.items():
+            found[state] += count
+        return +found
 
     def ready_count(self) -> int:
-        return sum(task.state in (*OCCUPYING, "Succeeded") for task in self.tasks)
+        return self._roles(_READY).total()
+
+    def best_effort_count(self) -> int:
+        """Pods that wait and ask for nothing: they find a place anywhere."""
+        return sum(count for (_, state, free), count in self._counts.items() if state == "Pending" and free)
 
     def _roles(self, states: Iterable[str]) -> Counter[str]:
-        kept = set(states)
-        return Counter(task.role for task in self.tasks if task.state in kept)
+        found: Counter[str] = Counter()
+        for (role, state, _), count in self._counts.items():
+            if state in states:
+                found[role] += count
+        return found
 
     def _minimums(self) -> dict[str, int]:
         """The minimums of the tasks; none where the job's own minimum asks for less than they do together."""
@@ -215,28 +245,26 @@ class Job:
 
     def valid(self) -> bool:
         """Whether enough pods exist at all."""
-        states = (*OCCUPYING, "Succeeded", "Pipelined", "Pending")
-        there = self._roles(states)
-        enough = sum(there.values()) >= self.minimum
+        there = self._roles((*_READY, "Pipelined", "Pending"))
+        enough = there.total() >= self.minimum
         return enough and all(there[role] >= least for role, least in self._minimums().items())
 
     def ready(self) -> bool:
         """Whether the gang can run with what it holds."""
-        waiting = sum(task.state == "Pending" and task.best_effort for task in self.tasks)
-        held = self._roles((*OCCUPYING, "Succeeded"))
-        enough = self.ready_count() + waiting >= self.minimum
+        held = self._roles(_READY)
+        enough = held.total() + self.best_effort_count() >= self.minimum
         return enough and all(held[role] >= least for role, least in self._minimums().items())
 
     def pipelined(self) -> bool:
         """Whether the gang could run when the pods that are going are gone."""
-        held = self._roles((*OCCUPYING, "Succeeded", "Pipelined"))
-        enough = sum(held.values()) >= self.minimum
+        held = self._roles((*_READY, "Pipelined"))
+        enough = held.total() + self.best_effort_count() >= self.minimum
         return enough and all(held[role] >= least for role, least in self._minimums().items())
 
     @property
     def starving(self) -> bool:
         """Whether its minimum is more than what it has and was promised."""
-        return self.ready_count() + self.states()["Pipelined"] < self.minimum
+        return self._roles((*_READY, "Pipelined")).total() < self.minimum
 
     def worth_continuing(self, failed: set[str]) -> bool:
         """Whether the gang can still be completed although these roles found no node."""
@@ -244,13 +272,13 @@ class Job:
             return False
         minimums = self._minimums()
         if not minimums and self.group["spec"].get("minTaskMember"):
-            left = sum(task.state == "Pending" and task.role not in failed for task in self.tasks)
-            return self.ready_count() + left >= self.minimum
+            waiting = self._roles(("Pending",))
+            return self.ready_count() + waiting.total() - sum(waiting[role] for role in failed) >= self.minimum
         held = self._roles(OCCUPYING)
         return all(held[role] >= minimums.get(role, 0) for role in failed)
 
     def allocated(self) -> Resources:
-        return quantity.add(*(task.request for task in self.tasks if task.state in OCCUPYING))
+        return {key: value for key, value in self._held.items() if value}
 
     def gated(self) -> Resources:
         return quantity.add(*(task.request for task in self.tasks if task.gated))
@@ -281,7 +309,7 @@ class Snapshot:
             task = Task.of(pod)
             job = jobs.get((namespace(pod), annotation(pod, GROUP_NAME) or ""))
             if job is not None:
-                job.tasks.append(task)
+                job.add(task)
             if task.node in nodes and task.state not in ("Succeeded", "Failed"):
                 nodes[task.node].take(task)
         for job in jobs.values():

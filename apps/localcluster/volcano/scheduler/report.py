@@ -28,7 +28,7 @@ class Report:
 
 def report(job: Job, phase: str, note: str) -> Report:
     """`phase` is the one after enqueue; `note` says why a waiting job was not let in."""
-    words, ready, tasks = fit_error(job), job.ready_count() + _best_effort(job) >= job.minimum, job.tasks
+    words, ready, tasks = fit_error(job), job.ready_count() + job.best_effort_count() >= job.minimum, job.tasks
     conditions = {c["type"]: c for c in (job.group.get("status") or {}).get("conditions") or []}
     unschedulable = bool(tasks) and not ready
     if unschedulable:
@@ -63,10 +63,6 @@ def _condition(kind: str, reason: str, message: str) -> Object:
     return {"type": kind, "status": "True", "reason": reason} | ({"message": message} if message else {})
 
 
-def _best_effort(job: Job) -> int:
-    return sum(task.state == "Pending" and task.best_effort for task in job.tasks)
-
-
 def _schedulable(job: Job) -> int:
     """Pods that would have had a node if the whole gang had one."""
     return sum(task.state == "Pending" and task.tried[0] == "Allocated" for task in job.tasks)
@@ -88,7 +84,7 @@ def _phase(job: Job, phase: str, unschedulable: bool) -> str:
 
 def fit_error(job: Job) -> str:
     """Volcano's summary of a job: how many pods are in which state, and the first reason that was met."""
-    ready = job.ready_count() + _best_effort(job) >= job.minimum
+    ready = job.ready_count() + job.best_effort_count() >= job.minimum
     counts = {**job.states(), "minAvailable": job.minimum}
     text = f"{READY if ready else NOT_READY}, {_listed(counts)}"
     pending = sum(task.state == "Pending" for task in job.tasks)

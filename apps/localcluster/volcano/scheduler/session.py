@@ -52,7 +52,7 @@ def run(snapshot: Snapshot, settings: Settings) -> Decisions:
         ready = job.ready()
         for task in job.tasks:
             if task.state == "Allocated" and ready:
-                task.state = "Binding"
+                job.turn(task, "Binding")
                 out.bindings.append((task.pod, task.node))
             if task.evicted:
                 out.evictions.append(Eviction(task.pod, job.group, task.evicted))

@@ -120,8 +120,9 @@ class Statement:
 
     def place(self, task: Task, node: Node, *, later: bool = False) -> None:
         """Give a task its node: what is free there now, or (`later`, or if nothing is) what will be."""
-        task.node, share = node.label, self.state.share(self.state.owners[task])
-        task.state = "Pipelined" if later or node.lacking(task.request) else "Allocated"
+        job = self.state.owners[task]
+        task.node, share = node.label, self.state.share(job)
+        job.turn(task, "Pipelined" if later or node.lacking(task.request) else "Allocated")
         if task.state == "Allocated":
             node.take(task)
             self.state.shift(node, task.request)
@@ -137,17 +138,20 @@ class Statement:
         else:
             node.take_back(task)
         share.release(task.request)
-        task.tried, task.state, task.node = (task.state, task.node), "Pending", ""
+        task.tried, task.node = (task.state, task.node), ""
+        self.state.owners[task].turn(task, "Pending")
 
     def evict(self, task: Task, reason: str) -> None:
-        node, share, before = self.state.nodes[task.node], self.state.share(self.state.owners[task]), task.state
-        task.state, task.evicted = "Releasing", reason
+        job, node, before = self.state.owners[task], self.state.nodes[task.node], task.state
+        share, task.evicted = self.state.share(job), reason
+        job.turn(task, "Releasing")
         node.let_go(task)
         share.release(task.request)
         self._undo.append(lambda: self._spare(task, node, share, before))
 
     def _spare(self, task: Task, node: Node, share: Share, before: str) -> None:
-        task.state, task.evicted = before, ""
+        task.evicted = ""
+        self.state.owners[task].turn(task, before)
         node.keep(task)
         share.hold(task.request)
 

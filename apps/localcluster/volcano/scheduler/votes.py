@@ -46,6 +46,8 @@ def _decide(state: State, switch: str, votes: dict[str, Vote], task: Task, candi
 
 def in_order(state: State, victims: list[Task], claimant: Task) -> list[Task]:
     """Victims, the first to go first: the last pod of the least important job of the nearest and best-off queue."""
+    if len(victims) < 2:
+        return list(victims)
     mine = state.share(state.owners[claimant])
 
     def place(task: Task) -> tuple[object, ...]:
