@@ -5,7 +5,10 @@ import { JobLog } from "./joblog.js";
 import { follow, moveTo } from "./live.js";
 import { savedStep } from "./lib/lines.js";
 import { readPlace, writePlace } from "./lib/place.js";
+import { Throttle } from "./lib/throttle.js";
 import { LossChart } from "./losschart.js";
+
+const PACE_MS = 3000;
 
 const topic = document.querySelector("[data-log]").dataset.topic;
 let place = readPlace(location.hash);
@@ -38,8 +41,14 @@ const log = new JobLog(document.getElementById("log-card"), {
   restart: (cursor) => moveTo(topic, cursor),
 });
 
+// Step, loss and times on the page come from the server, asked anew as points arrive.
+const paced = new Throttle(() => window.htmx?.trigger(document.body, "points"), { every: PACE_MS });
 const listener = {
-  onFrames: (kind, frames) => (kind === "log" ? log.add(frames) : chart.addFrames(frames)),
+  onFrames: (kind, frames) => {
+    if (kind === "log") return log.add(frames);
+    chart.addFrames(frames);
+    paced.add(kind);
+  },
   onGap: (count) => log.addGap(count),
 };
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -214,6 +215,51 @@ def test_a_clone_is_a_draft_that_differs_where_it_was_changed(world: World) -> N
     assert [(str(label), old, new) for label, old, new in page.context["changes"]] == [("Number of ranks", "2", "4")]
 
 
+def test_what_moves_with_every_step_comes_by_itself(world: World) -> None:
+    job = running(world)
+    client = browser(world.scientist)
+    page = text(client.get(reverse("jobs:detail", args=[job.pk])))
+    assert f'hx-get="{reverse("jobs:detail", args=[job.pk])}?part=steps" hx-trigger="points from:body"' in page
+    assert page.count('id="lasted"') == page.count('id="time-line"') == 1
+    streams.record_points(job.topic, 1, [("loss", 21, 2.0, timezone.now())])
+    steps = text(client.get(reverse("jobs:detail", args=[job.pk]), {"part": "steps"}))
+    assert "Step <b>21</b> of 40" in steps
+    assert steps.count("hx-swap-oob") == 2
+    assert "<button" not in steps, "whoever stands on a button stays there"
+    rows = text(client.get(reverse("jobs:detail", args=[job.pk]), {"part": "ranks"}))
+    assert rows.strip().startswith("<tr>")
+    assert "5 min" in rows
+
+
+def test_a_job_that_is_being_suspended_can_go_on_and_says_so(world: World) -> None:
+    job = running(world)
+    Job.objects.update(phase=Phase.SUSPENDING, wanted=Wanted.SUSPEND)
+    client = browser(world.scientist)
+    page = text(client.get(reverse("jobs:detail", args=[job.pk])))
+    assert '<button class="btn" id="act-suspend" >' in page
+    assert "Resume job" in page
+    client.post(reverse("jobs:resume", args=[job.pk]))
+    assert "resumed: it goes on as soon as" in text(client.get(reverse("jobs:detail", args=[job.pk])))
+
+
+def test_nobody_is_sent_to_log_lines_that_are_not_there(world: World) -> None:
+    reason = {"reason": "failed.exit", "reason_params": {"rank": 1, "code": 3}}
+    job = running(world, **reason)
+    Job.objects.update(phase=Phase.FAILED, ended_at=timezone.now())
+    client, where = browser(world.scientist), reverse("jobs:detail", args=[job.pk])
+
+    def write(rank: int, attempt: int) -> None:
+        line = streams.LogLine(1, "ERROR", rank, None, "boom")
+        streams.append(job.topic, streams.LogFrame(streams.Source(rank, attempt, "pod"), [line]))
+
+    write(1, job.attempt + 1)
+    write(0, job.attempt)
+    page = text(client.get(where))
+    assert "Rank 1 ended with exit code 3, and the log holds no line of its last run" in page
+    write(1, job.attempt)
+    assert "Its last log lines say why." in text(client.get(where))
+
+
 # --- the wizard -------------------------------------------------------------------------------------------------------
 
 
@@ -305,7 +351,10 @@ def test_review_shows_what_is_sent_and_asks_the_server_once_for_each_version(wor
     assert "&amp;id" not in page, "both tasks' templates are written out"
     assert "hx-post" in page, "nobody has asked yet"
     client.post(reverse("jobs:draft-dry-run", args=[draft.pk]), headers={"HX-Request": "true"})
-    assert "Asking the API server" in text(client.get(where, {"part": "answer"}))
+    assert "hx-post" not in text(client.get(where, {"part": "answer"})).split("<form")[0]
+    with time_machine.travel(timezone.now() + timedelta(seconds=16)):
+        lost = text(client.get(where, {"part": "answer"}))
+    assert 'hx-trigger="load"' in lost.split("<form")[0], "a question that was lost is asked again"
     accepted = {
         "state": "accepted",
         "version": 2,

@@ -8,11 +8,12 @@ from apps.jobs.services.drafts import (
     ask_dry_run,
     begin_draft,
     discard_draft,
+    dry_run_of,
     problems_of,
     save_draft,
 )
 from apps.jobs.services.messages import problem_text, reason_text
-from apps.jobs.services.reading import history_of, manifests_of, progress_of, ranks_of, timeline_of
+from apps.jobs.services.reading import history_of, manifests_of, progress_of, ranks_of, reason_of, timeline_of
 from apps.jobs.services.submit import KeyReused, submit, submit_draft
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "ask_dry_run",
     "begin_draft",
     "discard_draft",
+    "dry_run_of",
     "history_of",
     "manifests_of",
     "may_control",
@@ -33,6 +35,7 @@ __all__ = [
     "problems_of",
     "progress_of",
     "ranks_of",
+    "reason_of",
     "reason_text",
     "resume",
     "save_draft",

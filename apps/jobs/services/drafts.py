@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import F
 from django.db.models.functions import Now
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from apps.accounts.types import Actor, Permission
@@ -23,6 +25,10 @@ DRAFT_DISCARDED = audit.action("draft.discarded", _("{actor} discarded the draft
 
 STEPS = ("data", "size", "review")
 """The wizard's steps after the choice of a template."""
+
+
+ANSWER_WITHIN = timedelta(seconds=15)
+"""A dry run that was asked for longer ago than this and has no answer is lost, and asked for again."""
 
 
 class StaleDraft(Exception):
@@ -82,10 +88,21 @@ def whole_problems(document: Mapping[str, Any]) -> list[Problem]:
 def ask_dry_run(actor: Actor, draft: Draft) -> None:
     """Let a task ask the API server what it would say; the page is hinted when the answer is there."""
     actor.require(Permission.JOB_SUBMIT, draft.tenant_id, target=f"draft:{draft.pk}")
-    draft.dry_run = {"state": "asked", "version": draft.version}
+    draft.dry_run = {"state": "asked", "version": draft.version, "at": timezone.now().isoformat()}
     draft.save(update_fields=["dry_run"])
     hint(draft.topic)
     wake("jobs.dry_run", str(draft.pk))
+
+
+def dry_run_of(draft: Draft) -> dict[str, Any]:
+    """The API server's answer to the draft as it stands; state "none" where nobody asked, or too long ago."""
+    known: dict[str, Any] = draft.dry_run
+    if known.get("version") != draft.version:
+        return {"state": "none"}
+    if known["state"] != "asked":
+        return known
+    asked_at = datetime.fromisoformat(known["at"]) if "at" in known else None
+    return known if asked_at and timezone.now() - asked_at < ANSWER_WITHIN else {"state": "none"}
 
 
 @audit.use_case(DRAFT_DISCARDED)

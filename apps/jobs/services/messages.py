@@ -49,6 +49,10 @@ REASONS: dict[str, Promise] = {
     ),
     "starting.containers": _("Rank {rank} is not running yet: {text}"),
     "failed.exit": _("Rank {rank} ended with exit code {code}. Its last log lines say why."),
+    "failed.wordless": _(
+        "Rank {rank} ended with exit code {code}, and the log holds no line of its last run: it ended before it wrote"
+        " one, or the lines are no longer kept. Check its image and command; the raw pod state is under Ranks."
+    ),
     "failed.cluster": _("The cluster ended the job and gave no exit code. The history below has the order of events."),
     "failed.disappeared": _(
         "Somebody deleted the job's objects in the cluster outside the portal. Clone it to run it again."

@@ -57,6 +57,16 @@ def history_of(job: Job) -> list[JobPhase]:
     return list(JobPhase.objects.filter(job=job).order_by("id"))
 
 
+def reason_of(job: Job) -> str:
+    """Why a job is where it is, as a sentence that sends nobody to log lines that are not there; "" for nothing."""
+    if not job.reason:
+        return ""
+    code, params = job.reason, job.reason_params
+    if code == "failed.exit" and not streams.wrote(job.topic, job.attempt, int(params.get("rank", 0))):
+        code = "failed.wordless"
+    return reason_text(code, params)
+
+
 @dataclass(frozen=True)
 class Stretch:
     """A stretch of a job's time line in one phase; `end` is None for the one that lasts."""

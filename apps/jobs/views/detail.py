@@ -45,33 +45,42 @@ def _job(request: HttpRequest, job_id: str) -> Job:
 
 @require_GET
 def detail(request: HttpRequest, job_id: str) -> HttpResponse:
-    """The page; `?part=state` is its head and time line, `?part=tab&tab=…` one tab, for the page to ask for again."""
+    """The page, or what it asks for again: `?part=state` is its head and time line, `?part=steps` what of them moves
+    with every step, `?part=tab&tab=…` one tab, `?part=ranks` the rows of one."""
     job = _job(request, job_id)
     tab = request.GET.get("tab", "")
     tab = tab if tab in TABS else TABS[0]
     match request.GET.get("part"):
         case "state":
             return render(request, "jobs/detail.html#head", _state(request, job))
+        case "steps":
+            return render(request, "jobs/detail.html#steps", {"job": job, "oob": True, **_pace(job)})
+        case "ranks":
+            return render(request, "jobs/tab.html#rows", _tab(job, "ranks"))
         case "tab":
             return render(request, "jobs/detail.html#tabs", {"job": job, **_tab(job, tab)})
     return render(request, "jobs/detail.html", _state(request, job) | _tab(job, tab) | {"log_words": LOG_WORDS})
 
 
 def _state(request: HttpRequest, job: Job) -> dict[str, Any]:
-    going = going_of([job])[job.pk]
-    at = job.ended_at or timezone.now()
     nodes = _nodes(job)
     return {
         "job": job,
-        "going": going,
-        "picture": picture_of(services.timeline_of(job), at, going.ready, ended=job.ended_at is not None),
+        **_pace(job),
         "nodes": nodes,
         "placed": [node for node, _ranks in nodes if node],
         "may_submit": request.actor.may(Permission.JOB_SUBMIT, job.tenant_id),
-        "reason": services.reason_text(job.reason, job.reason_params) if job.reason else "",
+        "reason": services.reason_of(job),
         "raw": str(job.reason_params.get("text", "")),
         **_buttons(request, job),
     }
+
+
+def _pace(job: Job) -> dict[str, Any]:
+    going = going_of([job])[job.pk]
+    at = job.ended_at or timezone.now()
+    picture = picture_of(services.timeline_of(job), at, going.ready, ended=job.ended_at is not None)
+    return {"going": going, "picture": picture}
 
 
 def _nodes(job: Job) -> list[tuple[str, list[int]]]:

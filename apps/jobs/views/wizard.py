@@ -151,7 +151,7 @@ def review(request: HttpRequest, draft_id: uuid.UUID) -> HttpResponse:
     if draft.submitted_at:
         return redirect("jobs:detail", draft.job_id)
     if request.GET.get("part") == "answer":
-        return render(request, "jobs/review.html#answer", {"draft": draft, "answer": _answer(draft)})
+        return render(request, "jobs/review.html#answer", {"draft": draft, "answer": services.dry_run_of(draft)})
     context = _context(draft, "review")
     plan = context["plan"]
     if plan.count:
@@ -174,7 +174,7 @@ def review(request: HttpRequest, draft_id: uuid.UUID) -> HttpResponse:
             "index": index,
             "yaml": to_yaml(manifests[index]) if manifests else "",
             "changes": _changes(draft),
-            "answer": _answer(draft),
+            "answer": services.dry_run_of(draft),
         },
     )
 
@@ -200,12 +200,6 @@ def _label(field: str) -> Any:
     return words.FIELDS[field][0] if field in words.FIELDS else field
 
 
-def _answer(draft: Draft) -> dict[str, Any]:
-    """The API server's answer, if it is for the draft as it stands."""
-    known: dict[str, Any] = draft.dry_run
-    return known if known.get("version") == draft.version else {"state": "none"}
-
-
 def _changes(draft: Draft) -> list[tuple[Any, str, str]]:
     """Setting, value in the cloned job, value here; only what differs."""
     if draft.cloned_from is None:
@@ -220,11 +214,14 @@ def _changes(draft: Draft) -> list[tuple[Any, str, str]]:
 def dry_run(request: HttpRequest, draft_id: uuid.UUID) -> HttpResponse:
     """Ask the API server (a task does); the page is hinted when the answer is there."""
     draft = _draft(request, draft_id)
-    if not services.problems_of(draft):
+    problems = services.problems_of(draft)
+    if not problems:
         services.ask_dry_run(request.actor, draft)
     if not request.htmx:
         return redirect(_address(draft, "review"))
-    return render(request, "jobs/review.html#answer", {"draft": draft, "answer": _answer(draft)})
+    if problems:  # another tab broke it: the page shows where
+        return HttpResponse(headers={"HX-Refresh": "true"})
+    return render(request, "jobs/review.html#answer", {"draft": draft, "answer": services.dry_run_of(draft)})
 
 
 @require_POST

@@ -1,7 +1,7 @@
 """What other apps may do with streams: hint at changes, keep and read log lines and points, say who may follow."""
 
 from apps.streams.domain.frames import Gap, LivePoint, LogFrame, LogLine, PointsFrame, Source, jsonable
-from apps.streams.services.buffer import Move, after, append, forget, page, tail
+from apps.streams.services.buffer import Move, after, append, forget, page, tail, wrote
 from apps.streams.services.hints import hint, revoked
 from apps.streams.services.live import LiveBuffer
 from apps.streams.services.points import LastPoint, latest, recent, record_points, series, series_names
@@ -33,4 +33,5 @@ __all__ = [
     "series_names",
     "tail",
     "topic_kinds",
+    "wrote",
 ]

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import msgspec
 from django.conf import settings
-from redis import Redis
+from redis import Redis, RedisError
 
 from apps.streams.domain.frames import Cursor, Entry, Frame, Kind, Packed, pack
 
@@ -24,6 +24,7 @@ BYTES_KEPT = 64 << 20
 SECONDS_KEPT = 7 * 24 * 3600
 TAIL_LINES = 1000
 READ_ENTRIES = 200
+SEARCHED_LINES = 5000
 
 ANY = "*"
 
@@ -146,6 +147,18 @@ def page(topic: str, *, before: str = "", limit: int = TAIL_LINES) -> dict[str, 
         "before": str(logs[0].after) if older else None,
         "cursor": str(entries[-1].after) if entries else None,
     }
+
+
+def wrote(topic: str, attempt: int, rank: int) -> bool:
+    """Whether a rank has lines of an attempt among the newest that are kept; True while the buffer cannot be asked."""
+    try:
+        frames = page(topic, limit=SEARCHED_LINES)["frames"]
+    except RedisError:
+        return True
+    return any(
+        frame["src"]["attempt"] == attempt and any(wrote_it == rank for _at, _level, wrote_it, *_rest in frame["lines"])
+        for frame in frames
+    )
 
 
 def forget(topic: str) -> None:
