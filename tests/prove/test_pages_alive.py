@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections.abc import Iterator
@@ -91,6 +92,29 @@ def test_a_hint_brings_the_new_state_without_a_reload(portal: Portal, desk: Brow
     commit_hint(job.topic)
     expect(page.locator("#state .pill")).to_have_text("Starting", timeout=5000)
     assert page.evaluate("window.same")
+
+
+def test_the_head_follows_its_steps_at_a_pace_and_leaves_the_focus_alone(portal: Portal, desk: BrowserContext) -> None:
+    job = portal.seeds.running
+    page = desk.new_page()
+    asked: list[float] = []
+    page.on("request", lambda request: asked.append(time.monotonic()) if "part=steps" in request.url else None)
+    page.goto(f"/jobs/{job.pk}/")
+    expect(page.locator("#log")).to_contain_text("Loss: ")
+    page.locator("#act-suspend").focus()
+    for step in range(3001, 3031):
+        portal.change(
+            "INSERT INTO streams_point (topic, series, attempt, step, value, at) VALUES (%s, 'loss', 1, %s, 1.5, now())",
+            job.topic,
+            str(step),
+        )
+        write(job, step)
+        page.wait_for_timeout(150)
+    expect(page.locator("#pace")).to_contain_text("3,030", timeout=6000)
+    pauses = [after - before for before, after in itertools.pairwise(asked)]
+    assert 1 <= len(pauses) <= 4, pauses
+    assert min(pauses) > 2.5, pauses
+    assert page.evaluate("document.activeElement.id") == "act-suspend"
 
 
 def test_a_row_of_the_list_changes_where_it_stands_and_a_new_job_is_only_announced(
