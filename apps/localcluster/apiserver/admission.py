@@ -10,9 +10,10 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from apps.localcluster.apiserver import escalation, meta
+from apps.localcluster.apiserver import escalation, limits, meta, podsecurity
 from apps.localcluster.apiserver.errors import StatusError, forbidden, not_found
 from apps.localcluster.apiserver.kinds import Kind, Registry
+from apps.localcluster.apiserver.quota import Quotas
 from apps.localcluster.apiserver.rbac import Rbac
 from apps.localcluster.apiserver.requests import Request
 from apps.localcluster.apiserver.store import Store
@@ -69,6 +70,7 @@ class Admission:
 
     def __init__(self, store: Store, registry: Registry, hooks: Hooks, rights: Rbac) -> None:
         self.store, self.registry, self.hooks, self.rights = store, registry, hooks, rights
+        self.quotas = Quotas(store)
 
     async def may_create(self, request: Request) -> None:
         """An apply of something new needs the right to create."""
@@ -80,6 +82,7 @@ class Admission:
             self._namespace_open(operation)
             if operation.request.kind.resource == "pods" and not operation.request.target.subresource:
                 self._pod(operation)
+                limits.fill(self.store, operation.request.namespace, operation.item)
             if operation.request.kind.resource == "persistentvolumeclaims":
                 self._storage_class(operation.item)
         await self.hooks.mutate(operation)
@@ -88,6 +91,23 @@ class Admission:
         if operation.item:
             escalation.check(self.rights, operation.request, operation.item, operation.old)
         await self.hooks.validate(operation)
+        if operation.name == "CREATE" and not operation.request.target.subresource:
+            self._bounds(operation)
+        elif operation.name == "UPDATE" and operation.request.kind.resource == "namespaces" and operation.old:
+            operation.warnings += podsecurity.new_level_warnings(self.store, operation.old, operation.item)
+
+    def _bounds(self, operation: Operation) -> None:
+        """What a namespace allows of new objects. Nothing may wait between the count of a quota and the write."""
+        request, item = operation.request, operation.item
+        if request.kind.resource == "pods":
+            namespace = self.store.get("namespaces", ("", request.namespace))
+            labels = namespace.labels if namespace else {}
+            if found := podsecurity.violation(labels, "enforce", item):
+                raise forbidden(request.kind, item["metadata"]["name"], found.replace("violate", "violates", 1))
+            if found := podsecurity.violation(labels, "warn", item):
+                operation.warnings.append(f"would {found}")
+        limits.check(self.store, request, item)
+        self.quotas.check(request, item)
 
     def _kind_stays(self, operation: Operation) -> None:
         """Nothing is made of a custom kind whose definition is going."""
@@ -186,7 +206,15 @@ class Admission:
             chosen = min(defaults, key=lambda each: each["value"], default={})
             if chosen:
                 spec["priorityClassName"] = chosen["metadata"]["name"]
-        spec["priority"] = chosen.get("value", 0)
+        priority = chosen.get("value", 0)
+        if spec.get("priority", priority) != priority:
+            raise forbidden(
+                operation.request.kind,
+                operation.item["metadata"].get("name", ""),
+                f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority "
+                f"admission controller computed {priority} from the given PriorityClass name",
+            )
+        spec["priority"] = priority
         spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy", "PreemptLowerPriority"))
 
 

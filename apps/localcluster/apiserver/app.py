@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import signal
 from typing import Any
 
@@ -21,7 +22,14 @@ from apps.localcluster.apiserver.answers import (
 )
 from apps.localcluster.apiserver.controllers import Controllers
 from apps.localcluster.apiserver.deleting import Deleter
-from apps.localcluster.apiserver.errors import PlainError, StatusError, no_method, no_resource, not_implemented
+from apps.localcluster.apiserver.errors import (
+    PlainError,
+    StatusError,
+    bad_request,
+    no_method,
+    no_resource,
+    not_implemented,
+)
 from apps.localcluster.apiserver.hooks import Webhooks
 from apps.localcluster.apiserver.kinds import Kind, Registry
 from apps.localcluster.apiserver.logs import PodLogs
@@ -118,7 +126,8 @@ class ApiServer:
         self.rbac.check(request, verb_of(request))
         if kind is None or (target.namespace and not kind.namespaced and kind.plural != "namespaces"):
             raise self._nothing(target)
-        _check_accept(headers.get("accept", ""))
+        _check_accept(request)
+        _check_timeout(request)
         return await self._route(request)
 
     def _outside(self, method: str, path: str, user: User, headers: dict[str, str]) -> Answer:
@@ -219,17 +228,26 @@ def _unknown(target: Target) -> Kind:
     return Kind(target.group, target.version, "", target.plural)
 
 
-def _check_accept(accept: str) -> None:
-    """Refuse a client that cannot read JSON."""
-    if not accept:
+def _check_accept(request: Request) -> None:
+    """Refuse a client that can read nothing of what is offered: JSON, tables, and metadata alone outside watches."""
+    accept, watching = request.headers.get("accept", ""), request.flag("watch")
+    if not accept or tables.wanted(accept):
+        return
+    if not watching and any(tables.wanted(accept, tables.PARTIAL + end) for end in ("", "List")):
         return
     for part in accept.split(","):
-        if tables.wanted(part):
-            return
         media, _, parameters = part.strip().partition(";")
         if "as=" not in parameters and media.strip() in ("*/*", "application/*", "application/json"):
             return
     raise StatusError(406, "NotAcceptable", NOT_ACCEPTABLE, {})
+
+
+def _check_timeout(request: Request) -> None:
+    """Refuse a `timeout` that is no duration of Go."""
+    text = request.query.get("timeout", "")
+    if text and not re.fullmatch(r"[-+]?(0|(\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h))+", text):
+        told = f'invalid timeout specified in the request URL - time: invalid duration "{text}"'
+        raise bad_request(told)
 
 
 async def _read(receive: Receive) -> bytes:

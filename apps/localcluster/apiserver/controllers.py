@@ -17,6 +17,7 @@ from apps.localcluster.apiserver.deleting import Deleter, Options
 from apps.localcluster.apiserver.garbage import GarbageCollector
 from apps.localcluster.apiserver.kinds import Kind, Registry
 from apps.localcluster.apiserver.plain import CLEANUP, establish
+from apps.localcluster.apiserver.quota import QUOTAS, Quotas
 from apps.localcluster.apiserver.store import Event, Moved, Record, Store
 
 log = logging.getLogger(__name__)
@@ -33,9 +34,12 @@ class Controllers:
     def __init__(self, store: Store, registry: Registry, deleter: Deleter, authority: str) -> None:
         self.store, self.registry, self.deleter, self.authority = store, registry, deleter, authority
         self.garbage = GarbageCollector(store, registry, deleter)
+        self.quotas = Quotas(store)
         self._going: dict[str, float] = {}
         """Namespaces that are going, and when each is looked at next."""
         self._leaving: set[str] = set()
+        self._counting: set[str] = set()
+        """Namespaces whose quotas are to be counted anew."""
 
     async def run(self) -> None:
         """Never returns."""
@@ -46,12 +50,15 @@ class Controllers:
             self._namespace(record)
         for record in self.store.select(DEFINITIONS):
             self._definition(record)
+        self._counting = {record.key[0] for record in self.store.select(QUOTAS)}
         while True:
             bell.clear()
             # What this loop writes itself is read in the next turn.
             events, seen = self.store.events_after(seen), self.store.version
             for event in events:
                 self._take(event)
+                self._counting.add(event.record.key[0])
+            self._count()
             now = asyncio.get_running_loop().time()
             for name in [name for name, due in self._going.items() if due <= now]:
                 self._going[name] = now + AGAIN_SECONDS
@@ -80,6 +87,18 @@ class Controllers:
             self.garbage.take(event)
         except Moved:
             log.debug("%s %s moved meanwhile; its next event follows", record.resource, record.key)
+
+    def _count(self) -> None:
+        """Write what is used into the status of quotas."""
+        counting, self._counting = self._counting - {""}, set()
+        for record in (each for namespace in counting for each in self.store.select(QUOTAS, namespace)):
+            item = record.load()
+            status = {"hard": item["spec"].get("hard") or {}}
+            if used := self.quotas.used(item):
+                status["used"] = used
+            if item.get("status") != status:
+                item["status"] = status
+                self.store.put(record.resource, record.key, item, record.version)
 
     # -- namespaces
 

@@ -82,6 +82,16 @@ def label_faults(metadata: Object) -> list[Cause]:
     return faults
 
 
+def owner_faults(metadata: Object) -> list[Cause]:
+    """Every part of an owner reference is there."""
+    return [
+        invalid_value(f"metadata.ownerReferences.{field}", "", "must not be empty")
+        for each in metadata.get("ownerReferences") or ()
+        for field in ("apiVersion", "kind", "name", "uid")
+        if not each.get(field)
+    ]
+
+
 def key_faults(field: str, key: str) -> list[Cause]:
     prefix, slash, name = key.rpartition("/")
     if slash and not (len(prefix) <= 253 and SUBDOMAIN.fullmatch(prefix)):
@@ -126,7 +136,7 @@ def validate_new(kind: Kind, item: Object) -> list[Cause]:
     metadata = item["metadata"]
     if not metadata.get("name"):
         return [required("metadata.name", "name or generateName is required")]
-    return name_faults(kind, metadata["name"]) + label_faults(metadata)
+    return name_faults(kind, metadata["name"]) + label_faults(metadata) + owner_faults(metadata)
 
 
 def keep_identity(kind: Kind, old: Object, new: Object) -> None:
@@ -147,7 +157,7 @@ def keep_identity(kind: Kind, old: Object, new: Object) -> None:
 def update_faults(old: Object, new: Object) -> list[Cause]:
     """What is wrong with the metadata of an update."""
     before, after = old["metadata"], new["metadata"]
-    faults = label_faults(after)
+    faults = label_faults(after) + owner_faults(after)
     if "deletionTimestamp" in before:
         had = before.get("finalizers") or []
         more = [each for each in after.get("finalizers") or [] if each not in had]

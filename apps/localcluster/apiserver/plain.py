@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from apps.localcluster.apiserver import validation
+from apps.localcluster.apiserver import limits, podsecurity, quota, validation
 from apps.localcluster.apiserver.errors import Cause
 from apps.localcluster.apiserver.meta import now
 from apps.localcluster.apiserver.pods import set_pod_defaults
@@ -50,6 +50,11 @@ def _service(service: Object) -> None:
         spec.setdefault("ipFamilies", ["IPv4"])
         spec.setdefault("ipFamilyPolicy", "SingleStack")
         spec.setdefault("internalTrafficPolicy", "Cluster")
+
+
+def _network_policy(policy: Object) -> None:
+    spec = policy["spec"]
+    spec.setdefault("policyTypes", ["Ingress", *(["Egress"] if spec.get("egress") else [])])
 
 
 def _binding(binding: Object) -> None:
@@ -100,6 +105,8 @@ DEFAULTS: dict[str, Callable[[Object], None]] = {
     "Pod": set_pod_defaults,
     "Namespace": _namespace,
     "Service": _service,
+    "LimitRange": limits.set_defaults,
+    "NetworkPolicy": _network_policy,
     "Role": _role,
     "ClusterRole": _role,
     "RoleBinding": _binding,
@@ -107,6 +114,12 @@ DEFAULTS: dict[str, Callable[[Object], None]] = {
     "CustomResourceDefinition": _definition,
 }
 VALIDATORS: dict[str, Callable[[Object], list[Cause]]] = {
+    "Event": validation.event,
+    "ResourceQuota": quota.validate,
+    "LimitRange": limits.validate,
+    "Namespace": podsecurity.label_faults,
+    "NetworkPolicy": validation.network_policy,
+    "PriorityClass": validation.priority_class,
     "CustomResourceDefinition": validation.definition,
     "Pod": validation.pod,
     "ConfigMap": validation.data,
@@ -119,6 +132,7 @@ UPDATE_VALIDATORS: dict[str, Callable[[Object, Object], list[Cause]]] = {
     "ConfigMap": validation.data_update,
     "Secret": validation.data_update,
     "PersistentVolumeClaim": validation.claim_update,
+    "PriorityClass": validation.priority_update,
     "RoleBinding": validation.binding_update,
     "ClusterRoleBinding": validation.binding_update,
 }

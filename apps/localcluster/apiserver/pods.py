@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
+
+from apps.localcluster.apiserver import quantities
 
 Object = dict[str, Any]
 
@@ -43,6 +46,17 @@ def set_pod_defaults(pod: Object) -> None:
 def containers(spec: Object) -> list[Object]:
     """All containers of a pod, those that come first first."""
     return [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+
+
+def total(spec: Object, part: str) -> dict[str, Decimal]:
+    """What a pod asks for (`requests` or `limits`): the sum of its containers, or its largest first one."""
+    sums: dict[str, Decimal] = {}
+    for field in ("containers", "initContainers"):
+        for container in spec.get(field) or ():
+            for name, amount in ((container.get("resources") or {}).get(part) or {}).items():
+                value, before = quantities.value(amount), sums.get(name, Decimal(0))
+                sums[name] = before + value if field == "containers" else max(before, value)
+    return sums
 
 
 def quality(spec: Object) -> str:

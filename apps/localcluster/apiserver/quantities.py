@@ -44,12 +44,25 @@ def _bounded(value: Decimal) -> Decimal:
 
 
 def value(text: Any) -> Decimal:
-    return parse(text)[0]
+    return text if isinstance(text, Decimal) else parse(text)[0]
 
 
 def canonical(text: Any) -> str:
     """The one way to write a quantity: whole numbers, the largest suffix that keeps them whole."""
-    number, style = parse(text)
+    return _written(*parse(text))
+
+
+def text(amount: Any) -> str:
+    """An amount as it is told, be it a quantity or a sum."""
+    return _written(amount, "decimal") if isinstance(amount, Decimal) else canonical(amount)
+
+
+def written(number: Decimal, like: str) -> str:
+    """A sum in the style of another quantity."""
+    return _written(number, parse(like)[1])
+
+
+def _written(number: Decimal, style: str) -> str:
     if number == 0:
         return "0"
     if style == "binary" and abs(number) >= 1024 and number == number.to_integral_value():

@@ -18,13 +18,20 @@ from apps.localcluster.apiserver.requests import Request
 Object = dict[str, Any]
 
 AGE = ("Age", "age")
+PARTIAL = "PartialObjectMetadata"
 NONE = "<none>"
 MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
 
-def wanted(accept: str) -> bool:
-    """Whether a client asks for a table."""
-    return any("as=Table" in each and "g=meta.k8s.io" in each and "v=v1;" in each + ";" for each in accept.split(","))
+def wanted(accept: str, form: str = "Table") -> bool:
+    """Whether a client asks for objects in this form, a kind of meta.k8s.io/v1."""
+    asked = [set(each.replace(" ", "").split(";")) for each in accept.split(",")]
+    return any({f"as={form}", "g=meta.k8s.io", "v=v1"} <= each for each in asked)
+
+
+def partial(item: Object) -> Object:
+    """The metadata of an object alone."""
+    return {"kind": PARTIAL, "apiVersion": "meta.k8s.io/v1", "metadata": item["metadata"]}
 
 
 def table(request: Request, items: Sequence[Object], metadata: Object, *, columns: bool = True) -> Object:
@@ -45,7 +52,7 @@ def table(request: Request, items: Sequence[Object], metadata: Object, *, column
 
 def _object(item: Object, include: str) -> Object | None:
     if include == "Metadata":
-        return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": item["metadata"]}
+        return partial(item)
     return item if include == "Object" else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from copy import deepcopy
 from typing import Any
@@ -15,6 +16,8 @@ Object = dict[str, Any]
 STANDARD = ("cpu", "memory", "ephemeral-storage")
 OVERCOMMITTABLE = ("cpu", "memory", "ephemeral-storage")
 LARGEST_DATA = 1024 * 1024
+LARGEST_INT = 2**31 - 1
+HIGHEST_PRIORITY = 1_000_000_000
 NOT_NEGATIVE = "must be greater than or equal to 0"
 POD_MAY_CHANGE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -48,7 +51,11 @@ def pod(item: Object) -> list[Cause]:
     ):
         if spec.get(name) not in values:
             causes.append(not_supported(f"spec.{name}", str(spec.get(name)), values))
-    return causes
+    seconds = spec.get("activeDeadlineSeconds", 1)
+    if not 1 <= seconds <= LARGEST_INT:
+        text = f"must be between 1 and {LARGEST_INT}, inclusive"
+        causes.append(invalid_value("spec.activeDeadlineSeconds", seconds, text))
+    return causes + _tolerations(spec)
 
 
 def _container(path: str, container: Object, volumes: set[Any]) -> list[Cause]:
@@ -60,6 +67,9 @@ def _container(path: str, container: Object, volumes: set[Any]) -> list[Cause]:
         causes.append(invalid_value(f"{path}.name", name, LABEL_RULE))
     if not container.get("image"):
         causes.append(required(f"{path}.image"))
+    elif container["image"] != container["image"].strip():
+        text = "must not have leading or trailing whitespace"
+        causes.append(invalid_value(f"{path}.image", container["image"], text))
     for index, variable in enumerate(container.get("env") or ()):
         if not variable.get("name"):
             causes.append(required(f"{path}.env[{index}].name"))
@@ -152,6 +162,68 @@ def pod_update(old: Object, new: Object) -> list[Cause]:
     if after != before and (after | {"tolerations": kept}) != (before | {"tolerations": kept}):
         return [forbidden_value("spec", POD_MAY_CHANGE)]
     return []
+
+
+def _tolerations(spec: Object) -> list[Cause]:
+    causes = []
+    effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"]
+    for index, each in enumerate(spec.get("tolerations") or ()):
+        path = f"spec.tolerations[{index}]"
+        if each.get("operator") == "Exists" and each.get("value"):
+            text = "value must be empty when `operator` is 'Exists'"
+            causes.append(invalid_value(f"{path}.operator", each["value"], text))
+        if each.get("effect") and each["effect"] not in effects:
+            causes.append(not_supported(f"{path}.effect", each["effect"], effects))
+    return causes
+
+
+def network_policy(item: Object) -> list[Cause]:
+    """Types, and peers of its rules."""
+    spec, causes = item["spec"], []
+    for direction, peers in (("ingress", "from"), ("egress", "to")):
+        for index, rule in enumerate(spec.get(direction) or ()):
+            path = f"spec.{direction}[{index}]"
+            for place, port in enumerate(rule.get("ports") or ()):
+                if "endPort" in port and "port" not in port:
+                    text = "may not be specified when `port` is not specified"
+                    causes.append(invalid_value(f"{path}.ports[{place}].endPort", port["endPort"], text))
+            for place, peer in enumerate(rule.get(peers) or ()):
+                causes += _peer(f"{path}.{peers}[{place}]", peer)
+    for index, type_ in enumerate(spec.get("policyTypes") or ()):
+        if type_ not in ("Ingress", "Egress"):
+            causes.append(not_supported(f"spec.policyTypes[{index}]", type_, ["Ingress", "Egress"]))
+    return causes
+
+
+def _peer(path: str, peer: Object) -> list[Cause]:
+    causes = []
+    if block := peer.get("ipBlock"):
+        try:
+            ipaddress.ip_network(block["cidr"], strict=False)
+        except ValueError:
+            text = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+            causes.append(invalid_value(f"{path}.ipBlock.cidr", block["cidr"], text))
+        if len(peer) > 1:
+            causes.append(forbidden_value(path, "may not specify both ipBlock and another peer"))
+    return causes
+
+
+def event(item: Object) -> list[Cause]:
+    """An event stands in the namespace of what it is about."""
+    place = item["involvedObject"].get("namespace", "")
+    if item["metadata"]["namespace"] in ((place,) if place else ("default", "kube-system")):
+        return []
+    return [invalid_value("involvedObject.namespace", place, "does not match event.namespace")]
+
+
+def priority_class(item: Object) -> list[Cause]:
+    if item["value"] <= HIGHEST_PRIORITY or item["metadata"]["name"].startswith("system-"):
+        return []
+    return [forbidden_value("value", f"maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}")]
+
+
+def priority_update(old: Object, new: Object) -> list[Cause]:
+    return [] if old["value"] == new["value"] else [forbidden_value("value", "may not be changed in an update.")]
 
 
 def data(item: Object) -> list[Cause]:
