@@ -17,8 +17,14 @@ from apps.localcluster.volcano.objects import CORE, name, namespace, now, path, 
 log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
+Known = tuple[str, str, str, int]
 REMEMBERED = 2000
 QUEUED = 5000
+
+
+def _key(about: Object, source: str, reason: str, message: str) -> Known:
+    # Texts are long, and thousands of them are remembered.
+    return uid(about), source, reason, hash(message)
 
 
 @dataclass
@@ -26,8 +32,8 @@ class Recorder:
     """Writes events; one that was told already about the same object only gets a higher count."""
 
     client: KubeClient
-    _told: OrderedDict[tuple[str, ...], list[Any]] = field(default_factory=OrderedDict)  # name and count
-    _lately: OrderedDict[tuple[str, ...], None] = field(default_factory=OrderedDict)
+    _told: OrderedDict[Known, list[Any]] = field(default_factory=OrderedDict)  # name and count
+    _lately: OrderedDict[Known, None] = field(default_factory=OrderedDict)
     _queue: asyncio.Queue[tuple[Object, Object]] = field(default_factory=lambda: asyncio.Queue(QUEUED))
 
     def tell(self, about: Object, source: str, kind: str, reason: str, message: str) -> None:
@@ -38,7 +44,7 @@ class Recorder:
 
     def tell_once(self, about: Object, source: str, kind: str, reason: str, message: str) -> None:
         """Like `tell`, but nothing if these words about this object were told lately."""
-        key = (uid(about), source, reason, message)
+        key = _key(about, source, reason, message)
         if key not in self._lately:
             self.tell(about, source, kind, reason, message)
         self._lately[key] = None
@@ -55,7 +61,7 @@ class Recorder:
                 log.info("event %s about %s not written: %s", entry["reason"], name(about), error)
 
     async def _write(self, about: Object, entry: Object) -> None:
-        key = (uid(about), entry["source"], entry["reason"], entry["message"])
+        key = _key(about, entry["source"], entry["reason"], entry["message"])
         where, known = path(CORE, "events", namespace(about) or "default"), self._told.get(key)
         if known is not None:
             known[1] += 1

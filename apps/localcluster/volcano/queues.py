@@ -94,9 +94,12 @@ class QueueController:
         key = key_of(new or old or {})
         self.queue.add(key)
         if new is not None and state_of(new) != state_of(old or {}):
-            for other in self.queues.store.values():
-                if other["spec"].get("parent") == key[1]:
-                    self.queue.add(key_of(other))
+            self._wake_below(key[1])
+
+    def _wake_below(self, parent: str) -> None:
+        for key, other in self.queues.store.items():
+            if other["spec"].get("parent") == parent:
+                self.queue.add(key)
 
     def group_changed(self, old: Object | None, new: Object | None) -> None:
         self.queue.add(("", str((new or old or {})["spec"].get("queue") or "default")))
@@ -150,6 +153,7 @@ class QueueController:
         where = path(SCHEDULING, "queues", "", name(queue), "status")
         answer = await self.client.merge_patch(where, {"status": {"state": state}})
         self.queues.remember(answer)
+        self._wake_below(name(queue))  # the watch will only tell what is known by now
         if action == "CloseQueue":
             self.recorder.tell(queue, CONTROLLER, "Normal", "CloseQueue", "Close queue succeed")
         return answer
