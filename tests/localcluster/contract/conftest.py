@@ -7,7 +7,10 @@ import pytest
 
 from tests.localcluster.contract.rows import GIVEN, ROWS, Row
 
-MARKS = {"apiserver": pytest.mark.prove, "given": pytest.mark.skipif(GIVEN not in os.environ, reason=f"no {GIVEN}")}
+MARKS = {
+    "apiserver": (pytest.mark.prove, pytest.mark.timeout(1800)),  # it may have to be built first
+    "given": (pytest.mark.skipif(GIVEN not in os.environ, reason=f"no {GIVEN}"),),
+}
 
 
 @pytest.fixture(scope="session", params=[pytest.param(name, marks=MARKS.get(name, ())) for name in ROWS])

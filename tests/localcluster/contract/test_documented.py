@@ -1,0 +1,72 @@
+"""docs/developers/small-cluster.md says what the small cluster offers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.local.stack import TREE
+from tests.localcluster.contract.exchange import Exchange
+from tests.localcluster.contract.rows import Row
+
+DOCUMENT = (TREE / "docs/developers/small-cluster.md").read_text()
+
+
+def section(title: str) -> str:
+    return DOCUMENT.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+@pytest.fixture
+def small(row: Row) -> Iterator[Exchange]:
+    if row.name != "small":
+        pytest.skip("it is about the small cluster")
+    exchange = Exchange(row)
+    yield exchange
+    exchange.close()
+
+
+def offered(small: Exchange) -> dict[str, set[str]]:
+    groups = small.ask("GET", "/apis").json["groups"]
+    versions = ["v1", *(version["groupVersion"] for group in groups for version in group["versions"])]
+    paths = {version: f"/apis/{version}" if "/" in version else f"/api/{version}" for version in versions}
+    return {
+        version: {each["name"] for each in small.ask("GET", path).json["resources"]} for version, path in paths.items()
+    }
+
+
+def test_the_table_of_kinds_is_what_discovery_tells(small: Exchange) -> None:
+    rows = re.findall(r"^\| `([\w./]+)` \| (.*) \|$", section("Kinds"), re.MULTILINE)
+    assert {version: set(re.findall("`([^`]+)`", names)) for version, names in rows} == offered(small)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/apis/apps/v1/namespaces/default/deployments",
+        "/apis/batch/v1/namespaces/default/jobs",
+        "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+        "/apis/networking.istio.io/v1/namespaces/default/virtualservices",
+        "/api/v1/namespaces/default/endpoints",
+        "/api/v1/namespaces/default/pods/p/exec",
+        "/api/v1/watch/pods",
+    ],
+)
+def test_what_is_not_offered_is_not_there(small: Exchange, path: str) -> None:
+    assert small.ask("GET", path).status == 404
+
+
+def test_ways_of_asking_that_are_not_offered_are_refused(small: Exchange) -> None:
+    def ask(path: str, **headers: str) -> tuple[int, str]:
+        answer = small.send(
+            {"method": "GET", "path": path, "headers": {k.replace("_", "-"): v for k, v in headers.items()}}
+        )
+        return answer.status, answer.json["reason"]
+
+    assert ask("/api/v1/namespaces", Impersonate_User="alice") == (501, "NotImplemented")
+    assert ask("/openapi/v2") == (501, "NotImplemented")
+    assert (
+        small.send({"method": "GET", "path": "/api/v1/pods", "headers": {"Accept": "application/cbor"}}).status == 406
+    )
+    assert small.ask("PUT", "/api/v1/namespaces", {}).json["reason"] == "MethodNotAllowed"
