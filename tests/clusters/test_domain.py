@@ -121,3 +121,14 @@ def test_quantities_are_bounded(text: str, number: int) -> None:
 def test_the_accelerator_of_a_node() -> None:
     assert accelerator({"cpu": "8", "nvidia.com/gpu": "8"}) == ("nvidia.com/gpu", 8)
     assert accelerator({"cpu": "8"}) == ("", 0)
+
+
+def test_lines_that_are_alike_need_not_stand_together() -> None:
+    """Two pipes are stamped apart: a line can come again, equal in text and time, with others between."""
+    lines = [LogLine(START, b"same"), LogLine(START + 5, b"other"), LogLine(START, b"same"), LogLine(START + 5, b"last")]
+    for cut in range(1, len(lines) + 1):
+        first = Resumer(Place())
+        taken = [line.text for line in lines[:cut] if first.take(line)]
+        second = Resumer(first.place)
+        taken += [line.text for line in lines if second.take(line)]
+        assert taken == [line.text for line in lines], cut

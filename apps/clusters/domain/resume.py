@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 
 from apps.clusters.domain.loglines import LogLine
 
-SAME_TIME_LIMIT = 65_536
+SECOND = 1_000_000_000
+SEEN_LIMIT = 65_536
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Place:
         """What to ask the server for: the second of the last line, "" from the start."""
         if not self.at:
             return ""
-        return datetime.fromtimestamp(self.at // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return datetime.fromtimestamp(self.at // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def ended(self) -> Place:
         return replace(self, done=True)
@@ -70,7 +71,9 @@ class Resumer:
         self.place = place
         self._seeking = place.at > 0
         self._matches = 0
-        self._same_time: Counter[int] = Counter()
+        # Lines by time and checksum, of the seconds that can be asked for again: equal ones need not stand together.
+        self._seen: Counter[tuple[int, int]] = Counter()
+        self._oldest = 0
 
     def take(self, line: LogLine) -> Taken | None:
         """None for a line that was taken before."""
@@ -84,20 +87,29 @@ class Resumer:
         return Taken(line, gap_since)
 
     def _is_known(self, line: LogLine) -> bool:
-        place = self.place
+        place, check = self.place, zlib.crc32(line.text)
         if line.at == place.at:
-            check = zlib.crc32(line.text)
-            self._same_time[check] += 1
+            self._count(line.at, check)
             if check == place.check:
                 self._matches += 1
                 self._seeking = self._matches < place.equal
             return True
-        return line.at <= place.latest
+        if line.at <= place.latest:
+            self._count(line.at, check)
+            return True
+        return False
 
     def _move_to(self, line: LogLine, check: int) -> None:
-        if line.at != self.place.at:
-            self._same_time.clear()
-        if len(self._same_time) < SAME_TIME_LIMIT or check in self._same_time:
-            self._same_time[check] += 1
-        equal = max(1, self._same_time[check])
+        equal = self._count(line.at, check)
         self.place = Place(self.place.restarts, line.at, check, equal, max(self.place.latest, line.at))
+
+    def _count(self, at: int, check: int) -> int:
+        """How many lines like this one there were, this one included; 1 where too many are kept to count it."""
+        second = at // SECOND
+        if second - 1 > self._oldest:
+            self._oldest = second - 1
+            self._seen = Counter({key: n for key, n in self._seen.items() if key[0] // SECOND >= self._oldest})
+        if len(self._seen) >= SEEN_LIMIT and (at, check) not in self._seen:
+            return 1
+        self._seen[at, check] += 1
+        return self._seen[at, check]
