@@ -125,7 +125,12 @@ def test_the_accelerator_of_a_node() -> None:
 
 def test_lines_that_are_alike_need_not_stand_together() -> None:
     """Two pipes are stamped apart: a line can come again, equal in text and time, with others between."""
-    lines = [LogLine(START, b"same"), LogLine(START + 5, b"other"), LogLine(START, b"same"), LogLine(START + 5, b"last")]
+    lines = [
+        LogLine(START, b"same"),
+        LogLine(START + 5, b"other"),
+        LogLine(START, b"same"),
+        LogLine(START + 5, b"last"),
+    ]
     for cut in range(1, len(lines) + 1):
         first = Resumer(Place())
         taken = [line.text for line in lines[:cut] if first.take(line)]
