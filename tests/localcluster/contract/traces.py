@@ -38,13 +38,14 @@ class Traces:
         self.before[path] = found.json if found.status == 200 else None
 
     def undo(self) -> None:
+        # First what is in namespaces: a definition stays as long as there are objects of its kind.
+        for namespace in self.own:
+            self._remove_namespace(namespace, wait=False)
         for path, was in reversed(self.before.items()):
             if was is None:
                 self._remove(path)
             else:
                 self._put_back(path, was)
-        for namespace in self.own:
-            self._remove_namespace(namespace, wait=False)
 
     def _remove(self, path: str) -> None:
         if self.exchange.ask("GET", path).status != 200:
