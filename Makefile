@@ -11,7 +11,7 @@ SERVED := $(PY) -m deploy.local.with_servers --
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-stop cluster testbed testbed-down check test prove bench clean
+.PHONY: contract help setup demo demo-stop cluster testbed testbed-down check test prove bench clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -61,8 +61,11 @@ test: setup ## everything but what `make prove` does
 	$(PY) -m deploy.local.node npm run --silent test
 	$(PY) -m deploy.local.with_servers --with openbao -- $(PY) -m pytest -n 2 -m "not prove" $(ARGS)
 
-prove: setup ## the demo itself: walks in a browser, processes killed at fixed moments; the real control plane
-	$(PY) -m pytest tests/prove tests/testbed tests/localcluster/contract -m prove $(ARGS)
+prove: setup ## the demo itself: walks in a browser, every page, processes killed at fixed moments
+	$(PY) -m pytest tests/prove -m prove $(ARGS)
+
+contract: setup ## the real control plane (Go, or KUBEBUILDER_ASSETS): the recorded answers asked of it again
+	$(PY) -m pytest tests/testbed tests/localcluster/contract -m prove $(ARGS)
 
 bench: setup ## speed and memory beside their rivals; ONLY=name for one of them
 	@$(PY) -m tests.bench $(ONLY)
