@@ -15,6 +15,9 @@ PHASE_MS = 90_000
 """A rank takes its time to start on a small machine that also runs the whole demo and a browser."""
 
 
+OUTAGE = "Failed to load resource|WebSocket connection|ERR_INTERNET|htmx:sendError|Response Status Error Code 5"
+
+
 @dataclass
 class Desk:
     """One person's browser window, signed in. `faults` gathers what its consoles complain of."""
@@ -27,8 +30,8 @@ class Desk:
         self.page.on("console", lambda said: self._said(said.type, said.text))
 
     def _said(self, kind: str, text: str) -> None:
-        # Chromium itself reports every request that failed, which is what an outage is made of.
-        if kind == "error" and not re.search("Failed to load resource|WebSocket connection|ERR_INTERNET", text):
+        # Chromium itself and htmx report every request that failed, which is what an outage is made of.
+        if kind == "error" and not re.search(OUTAGE, text):
             self.faults.append(f"{self.page.url}: {text}")
 
 
@@ -41,7 +44,7 @@ def desk(chrome: Browser, stack: Stack, username: str, language: str = "en") -> 
         one.listen()
         sign_in(one.page, username, stack.password(username))
         yield one
-        assert one.faults == []
+        assert one.faults == [], one.faults
     finally:
         context.close()
 
