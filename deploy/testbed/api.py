@@ -52,6 +52,10 @@ class Api:
         text = manifest if isinstance(manifest, str) else json.dumps(manifest)
         self._ask("PATCH", f"{path}?fieldManager=testbed&force=true", text)
 
+    def delete(self, path: str) -> None:
+        """Deletes an object or all of a collection. Raises Failed."""
+        self._ask("DELETE", path)
+
     def _ask(self, method: str, path: str, body: str | None = None) -> Object:
         headers = {} if body is None else {"Content-Type": "application/apply-patch+yaml"}
         deadline, pause = time.monotonic() + PATIENCE_SECONDS, threading.Event()

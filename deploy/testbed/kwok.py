@@ -20,6 +20,7 @@ STAGES = (
     "pod/fast/pod-ready.yaml",
     "pod/fast/pod-delete.yaml",
 )
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 LEASE_SECONDS = 40
 
 

@@ -15,10 +15,9 @@ from deploy.testbed.api import Api, Object
 from deploy.testbed.certificates import serving
 from deploy.testbed.processes import Processes
 
-PORTS = tuple(
-    f"volcano-{name}"
-    for name in ("webhooks", "controllers", "controllers-health", "scheduler", "scheduler-health", "webhooks-health")
-)
+PORTS = ("volcano-webhooks", "volcano-controllers", "volcano-scheduler")
+"""The last two answer for their health; metrics are not asked for."""
+
 CONFIGURATION = Path(__file__).with_name("volcano-scheduler.conf")
 NAMESPACE = "volcano-system"
 OPEN_SECONDS = 60
@@ -49,16 +48,17 @@ def start(processes: Processes, api: Api, kubeconfig: Path, folder: Path) -> Non
     certificate, key = serving(home.private_dir("pki"), "volcano-webhooks")
     # The webhook manager keeps its objects there, and leaves the namespace to whoever installs it.
     api.apply(f"/api/v1/namespaces/{NAMESPACE}", _object("v1", "Namespace", NAMESPACE))
+    # It waits for the configurations, which it looks for under their names, before it serves.
+    address = f"https://127.0.0.1:{home.ports()['volcano-webhooks']}"
+    for configuration in webhook_configurations(address, certificate.read_bytes()):
+        kind, name = configuration["kind"].lower(), configuration["metadata"]["name"]
+        api.apply(f"/apis/admissionregistration.k8s.io/v1/{kind}s/{name}", configuration)
     for program in (
         _webhooks(home, folder, kubeconfig, (certificate, key)),
         _controllers(home, folder, kubeconfig),
         _scheduler(home, folder, kubeconfig),
     ):
         processes.start(program)
-    address = f"https://127.0.0.1:{home.ports()['volcano-webhooks']}"
-    for configuration in webhook_configurations(address, certificate.read_bytes()):
-        kind, name = configuration["kind"].lower(), configuration["metadata"]["name"]
-        api.apply(f"/apis/admissionregistration.k8s.io/v1/{kind}s/{name}", configuration)
     _await_default_queue(api)
 
 
@@ -77,7 +77,6 @@ def webhook_configurations(address: str, authority: bytes) -> list[Object]:
             "failurePolicy": "Fail",
         }
         kind = "MutatingWebhookConfiguration" if deed == "mutate" else "ValidatingWebhookConfiguration"
-        # The webhook manager fills in its certificate under this name, and so finds its own already there.
         name = f"volcano-admission-service-{resource}-{deed}"
         found.append(_object("admissionregistration.k8s.io/v1", kind, name) | {"webhooks": [hook]})
     return found
@@ -110,18 +109,17 @@ def _webhooks(home: Home, folder: Path, kubeconfig: Path, pair: tuple[Path, Path
 
 def _controllers(home: Home, folder: Path, kubeconfig: Path) -> Program:
     command = (folder / "controller-manager", f"--kubeconfig={kubeconfig}", "--leader-elect=false")
-    return _program(home, "controllers", (*command, *_addresses(home, "controllers")))
+    return _program(home, "controllers", (*command, *_health(home, "controllers")))
 
 
 def _scheduler(home: Home, folder: Path, kubeconfig: Path) -> Program:
     command = (folder / "scheduler", f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--v=3")
     configuration = f"--scheduler-conf={CONFIGURATION}"
-    return _program(home, "scheduler", (*command, configuration, *_addresses(home, "scheduler")))
+    return _program(home, "scheduler", (*command, configuration, *_health(home, "scheduler")))
 
 
-def _addresses(home: Home, name: str) -> tuple[str, str]:
-    metrics, health = (f"127.0.0.1:{home.ports()[key]}" for key in (f"volcano-{name}", f"volcano-{name}-health"))
-    return f"--listen-address={metrics}", f"--healthz-address={health}"
+def _health(home: Home, name: str) -> tuple[str, str]:
+    return "--enable-healthz=true", f"--healthz-address=127.0.0.1:{home.ports()[f'volcano-{name}']}"
 
 
 def _await_default_queue(api: Api) -> None:

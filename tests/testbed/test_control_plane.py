@@ -111,6 +111,21 @@ def test_our_node_agent_plays_a_node_that_kwok_leaves_alone(tmp_path: Path) -> N
             subprocess.run([*agent[:3], "--end", folder], cwd=TREE, check=True)
 
 
+def test_the_next_start_goes_on_where_it_was(tmp_path: Path) -> None:
+    require("apiserver")
+    (tmp_path / "fleet.json").write_text('[{"prefix": "cpu", "count": 1, "capacity": {"cpu": "4", "pods": "9"}}]')
+    for name in ("first", "second"):
+        with (
+            control_plane(tmp_path / "plane", Parts(fleet=tmp_path / "fleet.json", crds=())) as plane,
+            plane.api() as api,
+        ):
+            eventually(30, "account", lambda plane=plane: "default" in kubectl(plane, "get", "serviceaccounts"))
+            pod = POD | {"metadata": {"name": name}, "spec": {"nodeName": "cpu-0000", "containers": [CONTAINER]}}
+            api.apply(f"/api/v1/namespaces/default/pods/{name}", pod)
+            eventually(60, "it runs", lambda plane=plane, name=name: "Running" in kubectl(plane, "get", "pod", name))
+    assert plane.left_out == {}
+
+
 def test_up_gives_a_kubeconfig_and_down_leaves_nothing_running(tmp_path: Path) -> None:
     require("apiserver")
 
