@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import re
 from dataclasses import dataclass, field
@@ -44,6 +45,9 @@ class LogServer:
     requests: int = 0
     cuts: int = 0
     port: int = 0
+    uid: str = "uid"
+    born: int = START - 60 * SECOND
+    """The pod that has the name now: its uid and when it was made (ns)."""
 
     async def __aenter__(self) -> LogServer:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -57,11 +61,23 @@ class LogServer:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 self.requests += 1
-                await self._answer(parse_qs(urlsplit(head.split(b" ")[1].decode()).query), writer)
+                address = urlsplit(head.split(b" ")[1].decode())
+                if not address.path.endswith("/log"):
+                    await self._pod(writer)
+                    continue
+                await self._answer(parse_qs(address.query), writer)
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
             writer.transport.abort()
+
+    async def _pod(self, writer: asyncio.StreamWriter) -> None:
+        metadata = {"name": "p", "namespace": "ns", "uid": self.uid, "creationTimestamp": stamp(self.born)[:19] + "Z"}
+        body = json.dumps({"kind": "Pod", "apiVersion": "v1", "metadata": metadata}).encode()
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        await writer.drain()
 
     async def _answer(self, query: dict[str, list[str]], writer: asyncio.StreamWriter) -> None:
         previous = "previous" in query

@@ -82,6 +82,33 @@ async def test_cuts_lose_and_double_no_line(topic: str, seed: int) -> None:
     assert gaps(topic) == 0
 
 
+@pytest.mark.parametrize("taken", [0, 3])
+async def test_a_pod_made_anew_under_its_name_is_not_taken_for_it(topic: str, taken: int) -> None:
+    """Volcano restarts a gang under the same pod names, and a log is asked for by name: the line of the new pod is
+    neither the old one's nor a sign that lines of the old one are missing."""
+    async with LogServer() as server:
+        for number in range(taken):
+            server.runs[-1].write(START + number, b"old %d" % number)
+        if taken:
+            async with following(server, topic, Run(0, False)):
+                await until(lambda: len(texts(topic)) == taken)
+        server.uid, server.born = "another", START + 5 * SECOND
+        server.runs[-1] = Log([(START + 6 * SECOND, b"new")], ended=True)
+        async with following(server, topic, Run(0, True)) as (_, task):
+            await asyncio.wait_for(task, 10)
+    assert texts(topic) == [f"old {number}" for number in range(taken)]
+    assert gaps(topic) == 0
+
+
+async def test_the_log_of_a_pod_that_was_replaced_while_it_was_read_is_kept(topic: str) -> None:
+    async with LogServer() as server:
+        server.uid, server.born = "another", START + 5 * SECOND
+        server.runs[-1] = Log([(START, b"old"), (START + 6 * SECOND, b"new")], ended=True)
+        async with following(server, topic, Run(0, True)) as (_, task):
+            await asyncio.wait_for(task, 10)
+    assert texts(topic) == ["old"]
+
+
 async def test_a_killed_watch_goes_on_where_it_was(topic: str) -> None:
     """The frame and the place after it are written as one: followers stopped at any moment leave no seam."""
     dice = random.Random(7)

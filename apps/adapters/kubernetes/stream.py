@@ -143,6 +143,10 @@ class StreamReader:
             async for chunk in response.aiter_raw():
                 yield chunk
 
+    async def metadata(self, path: str) -> Meta:
+        """The metadata of one object. Raises NotFound."""
+        return (await self._read(objects.checked(path), [], _LISTED)).metadata
+
     async def _read(self, path: str, query: list[tuple[str, str]], decoder: msgspec.json.Decoder[T]) -> T:
         async with self._stream(path, query, silence=READ_SECONDS) as response:
             return decoder.decode(await response.aread())

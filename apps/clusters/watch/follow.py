@@ -26,10 +26,15 @@ log = structlog.get_logger(__name__)
 FRAME_SECONDS = 0.05
 FRAME_BYTES = 64 << 10
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+NEVER = 2**63 - 1
 
 
 class Elsewhere(Exception):
     """Somebody else has moved this log's place: start again from there."""
+
+
+class Replaced(Exception):
+    """The pod was made anew under its name, and what is read now is the new one's log."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,7 @@ class Follower:
         self._news = asyncio.Event()
         self._stored = ""
         self._batch, self._joiner = _Batch(), Joiner()
+        self._until: int | None = None
 
     def update(self, run: Run) -> None:
         """The cluster says something new of the container."""
@@ -116,7 +122,7 @@ class Follower:
             try:
                 if await self._step():
                     return
-            except NotFound:
+            except (NotFound, Replaced):
                 return  # the pod is gone, and its log with it
             except Elsewhere:
                 log.info("log_followed_elsewhere", source=self._target.name)
@@ -166,7 +172,7 @@ class Follower:
 
     async def _read(self, place: Place, *, follow: bool, previous: bool = False) -> Place:
         """Take lines from one request until it ends; raises when it was cut. Returns the place after the last line."""
-        resumer, splitter = Resumer(place), Splitter()
+        resumer, splitter, self._until = Resumer(place), Splitter(), None
         chunks = self._reader.log(
             self._target.path, self._target.container,
             follow=follow, previous=previous, since_time=place.since_time, timestamps=True,
@@ -202,13 +208,32 @@ class Follower:
 
     async def _take(self, raw: Sequence[tuple[bytes, int]], resumer: Resumer) -> None:
         for line in stamped(raw):
+            before = resumer.place
             taken = resumer.take(line)
             if taken is not None:
+                if self._until is None:
+                    self._until = await self._bound(proven=before.at > 0 and taken.gap_since is None)
+                if line.at >= self._until:
+                    await self._flush(before.ended())
+                    raise Replaced
                 self._add(taken)
                 if self._batch.is_full:
                     await self._flush(resumer.place)
         if self._batch.wait == 0.0:
             await self._flush(resumer.place)
+
+    async def _bound(self, *, proven: bool) -> int:
+        """The time (ns) from which lines of this request are another pod's. A log is asked for by name, and a gang that
+        restarts gets the same names; only a log that goes on behind our own last line is `proven` to be ours."""
+        if proven:
+            return NEVER
+        try:
+            pod = await self._reader.metadata(self._target.path)
+        except NotFound:
+            return NEVER
+        if pod.uid == self._target.pod_uid or not pod.creationTimestamp:
+            return NEVER
+        return int(datetime.fromisoformat(pod.creationTimestamp).timestamp()) * 1_000_000_000
 
     def _add(self, taken: Taken) -> None:
         batch = self._batch
