@@ -338,7 +338,7 @@ async def test_stop_is_quick_with_watches_open(cluster: SmallCluster, client: Ku
     assert not any(watcher.done() for watcher in watchers)
     process = cluster.running.pop("apiserver")
     process.terminate()
-    await asyncio.to_thread(process.wait, 10)  # it would go on for minutes if it waited for its watches
+    await asyncio.to_thread(process.wait, 5)  # it would go on for minutes if it waited for its watches
     assert await asyncio.wait_for(asyncio.gather(*watchers), 2) == [None] * 5  # each stream came to a clean end
 
 
