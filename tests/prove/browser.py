@@ -15,7 +15,7 @@ PHASE_MS = 90_000
 """A rank takes its time to start on a small machine that also runs the whole demo and a browser."""
 
 
-OUTAGE = "Failed to load resource|WebSocket connection|ERR_INTERNET|htmx:(sendError|afterRequest)|Response Status Error Code 5"
+OUTAGE = "Failed to load resource|WebSocket connection|ERR_INTERNET|htmx:(sendError|afterRequest)"
 
 
 @dataclass
