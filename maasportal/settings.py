@@ -108,7 +108,7 @@ DATABASES = {
     }
 }
 REDIS_URL = env.str("REDIS_URL")
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
+CACHES = {"default": {"BACKEND": "maasportal.cache.ForgetfulRedisCache", "LOCATION": REDIS_URL}}
 # Redis holds nothing that may not be lost: sessions live in the database and are cached.
 SESSION_ENGINE = "django.contrib.sessions.backends.cached_db"
 CHANNEL_LAYERS = {

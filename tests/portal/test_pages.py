@@ -151,3 +151,12 @@ def test_times_are_in_the_zone_the_person_chose_else_the_browsers_else_utc(world
     assert zone(timezone="Asia/Tokyo") == "Asia/Tokyo"
     type(world.scientist).objects.update(timezone="Europe/Madrid")
     assert zone(timezone="Asia/Tokyo") == "Europe/Madrid"
+
+
+def test_pages_do_without_the_cache(world: World, settings: Any) -> None:
+    """Sessions are in the database, and only cached."""
+    reader = browser(world.scientist)
+    settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": "redis://127.0.0.1:1"}}
+    assert "No jobs yet" in text(reader.get("/"))
+    reader.logout()
+    assert reader.get("/jobs/").status_code == 302
