@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from apps.localcluster.apiserver import escalation, limits, meta, podsecurity
+from apps.localcluster.apiserver import escalation, limits, meta, podsecurity, workloads
 from apps.localcluster.apiserver.errors import StatusError, forbidden, not_found
 from apps.localcluster.apiserver.kinds import Kind, Registry
 from apps.localcluster.apiserver.quota import Quotas
@@ -83,6 +83,8 @@ class Admission:
             if operation.request.kind.resource == "pods" and not operation.request.target.subresource:
                 self._pod(operation)
                 limits.fill(self.store, operation.request.namespace, operation.item)
+            if operation.request.kind.resource == "jobs.batch":
+                workloads.select_own_pods(operation.item)
             if operation.request.kind.resource == "persistentvolumeclaims":
                 self._storage_class(operation.item)
         await self.hooks.mutate(operation)
@@ -105,6 +107,12 @@ class Admission:
             if found := podsecurity.violation(labels, "enforce", item):
                 raise forbidden(request.kind, item["metadata"]["name"], found.replace("violate", "violates", 1))
             if found := podsecurity.violation(labels, "warn", item):
+                operation.warnings.append(f"would {found}")
+        elif request.kind.resource in workloads.WITH_TEMPLATES:
+            namespace = self.store.get("namespaces", ("", request.namespace))
+            labels = namespace.labels if namespace else {}
+            mode = "warn" if podsecurity.PREFIX + "warn" in labels else "enforce"
+            if found := podsecurity.violation(labels, mode, item["spec"]["template"]):
                 operation.warnings.append(f"would {found}")
         limits.check(self.store, request, item)
         self.quotas.check(request, item)

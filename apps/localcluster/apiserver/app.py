@@ -36,6 +36,7 @@ from apps.localcluster.apiserver.logs import PodLogs
 from apps.localcluster.apiserver.openapi import OpenApi
 from apps.localcluster.apiserver.rbac import VERBS, Rbac, path_refusal, verb_of
 from apps.localcluster.apiserver.requests import Request, Target, User, parse_path, parse_query
+from apps.localcluster.apiserver.scaling import Scaling
 from apps.localcluster.apiserver.store import Store
 from apps.localcluster.apiserver.subresources import Subresources
 from apps.localcluster.apiserver.tokens import Tokens
@@ -67,6 +68,7 @@ class ApiServer:
         self.deleter = Deleter(store, admission)
         self.subresources = Subresources(store, admission, self.deleter, tokens)
         self.logs = PodLogs(store)
+        self.scaling = Scaling(store, self.writer)
         self.controllers = Controllers(store, registry, self.deleter, authority)
         self.stopping = False
         self._loop: asyncio.Task[None] | None = None
@@ -204,6 +206,8 @@ class ApiServer:
             handler = getattr(self.subresources, WRITE_SUBRESOURCES[kind.resource, name])
             answer: Answer = await handler(request)
             return answer
+        if name == "scale":
+            return await self.scaling.answer(request)
         if name == "log":
             return await self.logs.read(request)
         if request.method == "GET":

@@ -24,7 +24,11 @@ VERSION: Object = {
     "platform": "linux/amd64",
 }
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-SUBRESOURCE_GROUPS = {"TokenRequest": ("authentication.k8s.io", "v1"), "Eviction": ("policy", "v1")}
+SUBRESOURCE_GROUPS = {
+    "TokenRequest": ("authentication.k8s.io", "v1"),
+    "Eviction": ("policy", "v1"),
+    "Scale": ("autoscaling", "v1"),
+}
 
 
 def wants_aggregated(accept: str) -> bool:

@@ -76,7 +76,9 @@ def not_supported(field: str, value: str, supported: list[str]) -> Cause:
 def _go(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return str(value)
 
 
 def details_of(kind: Kind, name: str = "", *, by_kind: bool = False) -> Object:
@@ -134,12 +136,3 @@ def gone(message: str) -> StatusError:
 
 def no_resource() -> StatusError:
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
-
-
-def no_method() -> StatusError:
-    message = "the server does not allow this method on the requested resource"
-    return StatusError(405, "MethodNotAllowed", message, {})
-
-
-def not_implemented(what: str) -> StatusError:
-    return StatusError(501, "NotImplemented", f"{what} is not offered by this server", {})

@@ -136,6 +136,18 @@ def everything_in(schema: Schema, value: object, path: Path) -> Fields:
     return found
 
 
+def doubled(schema: Schema, value: object, path: Path = ()) -> str:
+    """What is wrong with a list that has a key twice; empty when none has."""
+    seen: Fields = set()
+    for child_path, child in children(schema, path, value):
+        if child_path in seen:
+            return f"{shown(path)}: duplicate entries for key {shown(child_path[-1:])}"
+        seen.add(child_path)
+        if fault := doubled(schema, child, child_path):
+            return fault
+    return ""
+
+
 @dataclass
 class Difference:
     """`changed`: paths added or modified; `removed`: paths that are no more."""

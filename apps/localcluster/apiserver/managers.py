@@ -146,7 +146,8 @@ def apply(schema: Schema, live: Object, applied: Object, manager: Manager, *, fo
     for owned in others:
         owned.fields -= difference.removed
     kept: Fields = set().union(*(owned.fields for owned in others)) if others else set()
-    for path in sorted(before - claimed, key=len, reverse=True):
+    # From the outside in: an item of a list is found by fields of its own.
+    for path in sorted(before - claimed, key=len):
         if not any(other[: len(path)] == path for other in kept | claimed):
             _remove(schema, merged, path)
     owners.pop(manager.identity, None)

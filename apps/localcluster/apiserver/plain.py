@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from apps.localcluster.apiserver import limits, podsecurity, quota, validation
+from apps.localcluster.apiserver import limits, podsecurity, quota, validation, workloads
 from apps.localcluster.apiserver.errors import Cause
 from apps.localcluster.apiserver.meta import now
 from apps.localcluster.apiserver.pods import set_pod_defaults
@@ -103,6 +103,9 @@ def condition(type_: str, reason: str, message: str) -> Object:
 
 DEFAULTS: dict[str, Callable[[Object], None]] = {
     "Pod": set_pod_defaults,
+    "Deployment": workloads.deployment_defaults,
+    "ReplicaSet": workloads.template_defaults,
+    "Job": workloads.job_defaults,
     "Namespace": _namespace,
     "Service": _service,
     "LimitRange": limits.set_defaults,
@@ -114,6 +117,10 @@ DEFAULTS: dict[str, Callable[[Object], None]] = {
     "CustomResourceDefinition": _definition,
 }
 VALIDATORS: dict[str, Callable[[Object], list[Cause]]] = {
+    "Deployment": workloads.deployment,
+    "ReplicaSet": workloads.replica_set,
+    "Job": workloads.job,
+    "PodDisruptionBudget": workloads.budget,
     "Event": validation.event,
     "ResourceQuota": quota.validate,
     "LimitRange": limits.validate,
@@ -128,6 +135,9 @@ VALIDATORS: dict[str, Callable[[Object], list[Cause]]] = {
     "ClusterRole": validation.cluster_role,
 }
 UPDATE_VALIDATORS: dict[str, Callable[[Object, Object], list[Cause]]] = {
+    "Deployment": workloads.selector_update,
+    "ReplicaSet": workloads.selector_update,
+    "Job": workloads.job_update,
     "Pod": validation.pod_update,
     "ConfigMap": validation.data_update,
     "Secret": validation.data_update,

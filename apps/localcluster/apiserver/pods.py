@@ -30,17 +30,22 @@ def selectable(item: Object) -> dict[str, str]:
 def set_pod_defaults(pod: Object) -> None:
     """Defaults of a pod that depend on other values; the fixed ones stand in its schema."""
     spec = pod.setdefault("spec", {})
+    set_image_policies(spec)
     for container in containers(spec):
-        if "imagePullPolicy" not in container:
-            name = str(container.get("image", "")).rpartition("/")[2]
-            tagged = "@" in name or (":" in name and not name.endswith(":latest"))
-            container["imagePullPolicy"] = "IfNotPresent" if tagged else "Always"
         resources = container["resources"]
         if resources.get("limits"):
             resources["requests"] = resources["limits"] | (resources.get("requests") or {})
     status = pod.setdefault("status", {})
     status.setdefault("phase", "Pending")
     status.setdefault("qosClass", quality(spec))
+
+
+def set_image_policies(spec: Object) -> None:
+    """An image without a tag, or with `latest`, is pulled anew each time."""
+    for container in containers(spec):
+        name = str(container.get("image", "")).rpartition("/")[2]
+        tagged = "@" in name or (":" in name and not name.endswith(":latest"))
+        container.setdefault("imagePullPolicy", "IfNotPresent" if tagged else "Always")
 
 
 def containers(spec: Object) -> list[Object]:

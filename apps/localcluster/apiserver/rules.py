@@ -94,6 +94,7 @@ def keep_parts(kind: Kind, subresource: str, old: Object, new: Object) -> Object
 
 FIELD_SOURCES: dict[str, Callable[[Object], dict[str, str]]] = {
     "pods": pods.selectable,
+    "jobs.batch": lambda job: {"status.successful": str((job.get("status") or {}).get("succeeded", 0))},
     "secrets": plain.secret_fields,
 }
 

@@ -170,6 +170,8 @@ def _scalar(schema: Object, value: Any, path: str) -> str:
         sent = {"integer": "number", "boolean": "bool"}.get(sent, sent)
         go_type = GO_TYPES.get(str(wanted), str(wanted))
         return f"json: cannot unmarshal {sent} into Go struct field {path.lstrip('.')} of type {go_type}"
+    if schema.get("format") == "int32" and not -(2**31) <= value < 2**31:
+        return f"json: cannot unmarshal number {value} into Go struct field {path.lstrip('.')} of type int32"
     if schema.get("format") == "byte":
         try:
             base64.b64decode(value, validate=True)

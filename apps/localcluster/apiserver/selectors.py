@@ -205,9 +205,15 @@ def parse_fields(text: str, kind: Kind) -> tuple[tuple[str, bool, str], ...]:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
         name, operator, value = match.groups()
         if name not in kind.field_names():
-            raise bad_request(f"field label not supported: {name}")
+            raise bad_request(_unknown_field(name, kind))
         terms.append((name, operator != "!=", re.sub(r"\\(.)", r"\1", value)))
     return tuple(terms)
+
+
+def _unknown_field(name: str, kind: Kind) -> str:
+    if kind.group and not kind.custom and not kind.selectable:
+        return f'"{name}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    return f"field label not supported: {name}"
 
 
 def selector_of(query: dict[str, str], kind: Kind) -> Selector:

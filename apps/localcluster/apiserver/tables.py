@@ -14,6 +14,7 @@ import yaml
 from apps.localcluster.apiserver.errors import Cause, invalid
 from apps.localcluster.apiserver.kinds import Kind
 from apps.localcluster.apiserver.requests import Request
+from apps.localcluster.apiserver.workloads import written_selector
 
 Object = dict[str, Any]
 
@@ -119,11 +120,12 @@ def _at(item: Any, path: str) -> Any:
     return item
 
 
-def _since(text: str | None) -> str:
-    """How long ago, as people read it: `45s`, `3m20s`, `5h`, `12d`."""
+def _since(text: str | None, until: str | None = None) -> str:
+    """How long ago, or before `until`, as people read it: `45s`, `3m20s`, `5h`, `12d`."""
     if not text:
         return "<unknown>"
-    seconds = int((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
+    end = datetime.fromisoformat(until) if until else datetime.now(UTC)
+    seconds = int((end - datetime.fromisoformat(text)).total_seconds())
     if seconds < 0:
         return "<invalid>" if seconds < -1 else "0s"
     days, hours, minutes = seconds // 86400, seconds // 3600, seconds // 60
@@ -156,6 +158,9 @@ FILTERS: dict[str, Callable[[Any], Any]] = {
     "unset": lambda value: value or "<unset>",
     "false": lambda value: bool(value),
     "count": lambda value: len(value or ()),
+    "number": lambda value: str(value or 0),
+    "zero": lambda value: value or 0,
+    "share": lambda value: "N/A" if value is None else str(value),
     "pairs": _pairs,
     "modes": lambda value: ",".join(MODES.get(each, each) for each in value or ()),
 }
@@ -231,6 +236,28 @@ def _last_seen(event: Object) -> str:
     return _since(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"])
 
 
+def _job_status(job: Object) -> str:
+    holding = {each["type"] for each in (job.get("status") or {}).get("conditions") or () if each["status"] == "True"}
+    going = {"Terminating"} if "deletionTimestamp" in job["metadata"] else set()
+    words = ("Complete", "Failed", "Terminating", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+    return next((word for word in words if word in holding | going), "Running")
+
+
+def _completions(job: Object) -> str:
+    done, side = (job.get("status") or {}).get("succeeded", 0), job["spec"].get("parallelism", 0)
+    wanted = job["spec"].get("completions", f"1 of {side}" if side > 1 else 1)
+    return f"{done}/{wanted}"
+
+
+def _job_duration(job: Object) -> str:
+    status = job.get("status") or {}
+    return _since(status["startTime"], status.get("completionTime")) if status.get("startTime") else ""
+
+
+def _of_containers(field: str) -> Callable[[Object], str]:
+    return lambda item: ",".join(each[field] for each in item["spec"]["template"]["spec"].get("containers") or ())
+
+
 FUNCTIONS: dict[str, Callable[[Object], Any]] = {
     "ready": _ready,
     "pod_status": _pod_status,
@@ -245,6 +272,13 @@ FUNCTIONS: dict[str, Callable[[Object], Any]] = {
     "quota_requests": lambda quota: _quota(quota, limits=False),
     "quota_limits": lambda quota: _quota(quota, limits=True),
     "role": lambda binding: f"{binding['roleRef']['kind']}/{binding['roleRef']['name']}",
+    "replicas": lambda item: f"{(item.get('status') or {}).get('readyReplicas', 0)}/{item['spec']['replicas']}",
+    "containers": _of_containers("name"),
+    "images": _of_containers("image"),
+    "selector": lambda item: written_selector(item["spec"].get("selector") or {}),
+    "job_status": _job_status,
+    "completions": _completions,
+    "job_duration": _job_duration,
     "users": _subjects("User"),
     "groups": _subjects("Group"),
     "accounts": _subjects("ServiceAccount"),

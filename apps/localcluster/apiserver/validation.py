@@ -31,31 +31,35 @@ CLAIM_MAY_CHANGE = (
 
 def pod(item: Object) -> list[Cause]:
     """A new pod."""
-    spec = item["spec"]
+    return pod_spec(item["spec"], "spec")
+
+
+def pod_spec(spec: Object, path: str) -> list[Cause]:
+    """What a pod, or a template of pods, says of them."""
     causes: list[Cause] = []
     volumes = {volume.get("name") for volume in spec.get("volumes") or ()}
     seen: set[str] = set()
     if not spec.get("containers"):
-        causes.append(required("spec.containers"))
+        causes.append(required(f"{path}.containers"))
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
-            path = f"spec.{field}[{index}]"
-            causes += _container(path, container, volumes)
+            place = f"{path}.{field}[{index}]"
+            causes += _container(place, container, volumes)
             if container.get("name") in seen:
                 text = f"Duplicate value: {json.dumps(container['name'])}"
-                causes.append(Cause("FieldValueDuplicate", text, f"{path}.name"))
+                causes.append(Cause("FieldValueDuplicate", text, f"{place}.name"))
             seen.add(container.get("name", ""))
     for name, values in (
         ("restartPolicy", ["Always", "OnFailure", "Never"]),
         ("dnsPolicy", ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]),
     ):
         if spec.get(name) not in values:
-            causes.append(not_supported(f"spec.{name}", str(spec.get(name)), values))
+            causes.append(not_supported(f"{path}.{name}", str(spec.get(name)), values))
     seconds = spec.get("activeDeadlineSeconds", 1)
     if not 1 <= seconds <= LARGEST_INT:
         text = f"must be between 1 and {LARGEST_INT}, inclusive"
-        causes.append(invalid_value("spec.activeDeadlineSeconds", seconds, text))
-    return causes + _tolerations(spec)
+        causes.append(invalid_value(f"{path}.activeDeadlineSeconds", seconds, text))
+    return causes + _tolerations(spec, path)
 
 
 def _container(path: str, container: Object, volumes: set[Any]) -> list[Cause]:
@@ -164,11 +168,11 @@ def pod_update(old: Object, new: Object) -> list[Cause]:
     return []
 
 
-def _tolerations(spec: Object) -> list[Cause]:
+def _tolerations(spec: Object, pod: str) -> list[Cause]:
     causes = []
     effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"]
     for index, each in enumerate(spec.get("tolerations") or ()):
-        path = f"spec.tolerations[{index}]"
+        path = f"{pod}.tolerations[{index}]"
         if each.get("operator") == "Exists" and each.get("value"):
             text = "value must be empty when `operator` is 'Exists'"
             causes.append(invalid_value(f"{path}.operator", each["value"], text))

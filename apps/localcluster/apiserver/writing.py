@@ -28,7 +28,7 @@ from apps.localcluster.apiserver.errors import (
     not_found,
     required,
 )
-from apps.localcluster.apiserver.fields import Schema
+from apps.localcluster.apiserver.fields import Schema, doubled
 from apps.localcluster.apiserver.kinds import Registry
 from apps.localcluster.apiserver.managers import Manager, Owners
 from apps.localcluster.apiserver.requests import APPLY, Request, check_write_options
@@ -139,7 +139,7 @@ class Writer:
         self._check_version(request, record, version)
         self._check_uid(request, record, new["metadata"].get("uid"))
         try:
-            return await self._update(request, Change(record, record.load(), new, warnings=warnings))
+            return await self.change(request, Change(record, record.load(), new, warnings=warnings))
         except Moved as moved:
             raise conflict(request.kind, request.name, STALE) from moved
 
@@ -174,7 +174,8 @@ class Writer:
                 f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.uid}",
             )
 
-    async def _update(self, request: Request, change: Change) -> Answer:
+    async def change(self, request: Request, change: Change) -> Answer:
+        """Carry an update through. Raises StatusError, Moved."""
         kind, old, new = request.kind, change.old, change.new
         new.pop("kind", None), new.pop("apiVersion", None)
         faults = rules.decode(kind, new)
@@ -258,7 +259,7 @@ class Writer:
         record = self._live(request)
         old = record.load()
         whole = {"kind": kind.kind, "apiVersion": kind.api_version} | old
-        new = _patched(request, whole)
+        new = patched(request, whole)
         new["metadata"] = dict(new.get("metadata") or {})
         bodies.check_type(request, new)
         warnings: list[str] = []
@@ -267,7 +268,7 @@ class Writer:
         self._check_name(request, new)
         meta.settle_namespace(kind, request.namespace, new["metadata"])
         self._check_version(request, record, new["metadata"].get("resourceVersion"))
-        return await self._update(request, Change(record, old, new, warnings=warnings))
+        return await self.change(request, Change(record, old, new, warnings=warnings))
 
     async def _apply(self, request: Request) -> Answer:
         kind, manager_name = request.kind, request.query.get("fieldManager", "")
@@ -299,7 +300,7 @@ class Writer:
         old = record.load()
         _normalise(request, claimed)
         new, owners = managers.apply(Schema(kind), old, claimed, manager, force=request.flag("force"))
-        return await self._update(request, Change(record, old, new, owners))
+        return await self.change(request, Change(record, old, new, owners))
 
     async def _apply_new(self, request: Request, applied: Object, manager: Manager) -> Answer:
         kind = request.kind
@@ -324,6 +325,7 @@ def _normalise(request: Request, applied: Object) -> None:
     kind = request.kind
     unknown = rules.prune(kind, applied)
     fault = f".{unknown[0]}: field not declared in schema" if unknown else rules.decode(kind, applied)
+    fault = fault or doubled(Schema(kind), applied)
     if fault:
         raise StatusError(
             500,
@@ -338,7 +340,7 @@ def _without_owners(item: Object) -> Object:
     return item | {"metadata": metadata}
 
 
-def _patched(request: Request, whole: Object) -> Object:
+def patched(request: Request, whole: Object) -> Object:
     """The object after a merge, JSON or strategic patch. Raises StatusError."""
     try:
         patch = decode(request.body)

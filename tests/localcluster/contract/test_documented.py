@@ -46,9 +46,8 @@ def test_the_table_of_kinds_is_what_discovery_tells(small: Exchange) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/apis/apps/v1/namespaces/default/deployments",
-        "/apis/batch/v1/namespaces/default/jobs",
-        "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+        "/apis/apps/v1/namespaces/default/statefulsets",
+        "/apis/batch/v1/namespaces/default/cronjobs",
         "/apis/networking.istio.io/v1/namespaces/default/virtualservices",
         "/api/v1/namespaces/default/endpoints",
         "/api/v1/namespaces/default/pods/p/exec",
