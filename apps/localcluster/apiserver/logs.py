@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
@@ -30,15 +31,15 @@ TEXT = "text/plain"
 
 
 class PodLogs:
-    """Reads logs from node agents."""
+    """Reads logs from node agents; `identity` shows them who asks."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, identity: ssl.SSLContext | None = None) -> None:
         self.store = store
         # An agent on loopback serves plain HTTP or TLS with a certificate of its own; which one is learnt by trying.
         self._schemes: dict[str, str] = {}
         timeout = httpx.Timeout(5, read=None)  # a followed log is silent as long as the program is
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-        self._client = httpx.AsyncClient(verify=False, trust_env=False, timeout=timeout, limits=limits)  # noqa: S501
+        self._client = httpx.AsyncClient(verify=identity or False, trust_env=False, timeout=timeout, limits=limits)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -50,14 +51,14 @@ class PodLogs:
             raise not_found(request.kind, request.name)
         query = _options(request)
         spec = record.load()["spec"]
-        container = _container(request, spec)
+        container = container_of(request, spec)
         if not spec.get("nodeName"):
             return Answer(204, content_type="")
         node = self.store.get("nodes", ("", spec["nodeName"]))
         if node is None:
             raise not_found(request.kind, spec["nodeName"])
         path = f"/containerLogs/{request.namespace}/{request.name}/{container}"
-        address = _address(node.load().get("status") or {})
+        address = address_of(node.load().get("status") or {})
         response = await self._open(address, path + (f"?{urlencode(query)}" if query else ""))
         if response.status_code != 200:
             text = (await response.aread()).decode("utf-8", "replace")
@@ -121,7 +122,7 @@ def _options(request: Request) -> dict[str, str]:
     return query
 
 
-def _container(request: Request, spec: Object) -> str:
+def container_of(request: Request, spec: Object) -> str:
     """The container that is meant. Raises StatusError 400 when none or a wrong one is named."""
     names = [each["name"] for each in spec.get("containers") or ()]
     others = [each["name"] for field in ("initContainers", "ephemeralContainers") for each in spec.get(field) or ()]
@@ -134,7 +135,7 @@ def _container(request: Request, spec: Object) -> str:
     return named or names[0]
 
 
-def _address(status: Object) -> str:
+def address_of(status: Object) -> str:
     """Where the node's agent listens."""
     addresses = {each.get("type"): each.get("address") for each in status.get("addresses") or ()}
     host = addresses.get("InternalIP") or addresses.get("Hostname") or "127.0.0.1"

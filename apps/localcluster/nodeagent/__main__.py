@@ -28,6 +28,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--dir", type=Path, default=Path("var/nodeagent"), help="state, logs and volumes (%(default)s)")
     parser.add_argument("--port", type=int, default=0, help="port of the log server; 0 takes a free one")
     parser.add_argument("--tls", action="store_true", help="serve logs over TLS, as a real API server wants")
+    parser.add_argument(
+        "--client-ca", type=Path, help="answer over TLS, and those only whose certificate this vouches for; allows exec"
+    )
     parser.add_argument("--max", type=int, default=4, help="containers that run at once (%(default)s)")
     parser.add_argument("--images", type=Path, default=ROOT / "deploy/workloads/images.json", help="image table")
     parser.add_argument("--no-mounts", action="store_true", help="do not use private mounts even where allowed")
@@ -77,20 +80,28 @@ async def serve(start: Start) -> None:
 def main() -> None:
     options = arguments()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for chatty in ("httpx", "uvicorn.error"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     directory = options.dir.resolve()
     if options.end:
         end_all(directory)
         return
     lock = claim(directory)
     certificate = None
-    if options.tls:
+    if options.tls or options.client_ca:
         command = [sys.executable, "-m", "apps.localcluster.nodeagent.certificate", str(directory)]
         subprocess.run(command, check=True, cwd=ROOT)
         certificate = (directory / "tls.crt", directory / "tls.key")
     settings = Settings(directory, options.max, options.backoff, options.log_bytes)
     start = Start(
-        options.kubeconfig, options.fleet, options.images, settings, options.port, certificate, not options.no_mounts
+        options.kubeconfig,
+        options.fleet,
+        options.images,
+        settings,
+        options.port,
+        certificate,
+        not options.no_mounts,
+        options.client_ca,
     )
     try:
         asyncio.run(serve(start))

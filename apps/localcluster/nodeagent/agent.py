@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,8 @@ class Quiet(uvicorn.Server):
 
 @dataclass(frozen=True)
 class Start:
-    """What the command line says. `certificate` is (certificate, key) for TLS; `port` 0 takes a free one."""
+    """What the command line says. `certificate` is (certificate, key) for TLS, `client_ca` what the certificates of
+    those it answers are checked against; `port` 0 takes a free one."""
 
     kubeconfig: Path
     fleet: Path
@@ -45,6 +47,7 @@ class Start:
     port: int = 0
     certificate: tuple[Path, Path] | None = None
     allow_mounts: bool = True
+    client_ca: Path | None = None
 
 
 class Agent:
@@ -94,15 +97,18 @@ class Agent:
                     self._work(folder.path.name, None)
 
     def _log_server(self) -> Quiet:
-        files = self.start.certificate
+        files, authority = self.start.certificate, self.start.client_ca
         config = uvicorn.Config(
-            LogServer(self.host),
+            LogServer(self.host, known=authority is not None),
             log_config=None,
             access_log=False,
             lifespan="off",
-            ws="none",
+            ws="websockets-sansio",
+            ws_per_message_deflate=False,
             ssl_certfile=str(files[0]) if files else None,
             ssl_keyfile=str(files[1]) if files else None,
+            ssl_ca_certs=str(authority) if authority else None,
+            ssl_cert_reqs=ssl.CERT_REQUIRED if authority else ssl.CERT_NONE,
         )
         return Quiet(config)
 

@@ -19,6 +19,8 @@ AGENT_LABEL = {"localcluster/agent": "nodeagent"}
 HOST_IP = "127.0.0.1"
 VERSION = "v1.36.1"
 LEASE_SECONDS = 40
+FEATURES = ["ExtendWebSocketsToKubelet"]
+"""What a kube-apiserver has to know of the node: it takes WebSockets of exec as they come, without SPDY between."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ def status(node: Node, before: list[Object], port: int, now: str, refresh: bool)
         "addresses": [{"type": "InternalIP", "address": HOST_IP}, {"type": "Hostname", "address": node.name}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
         "nodeInfo": _info(node.name),
+        "declaredFeatures": FEATURES,
     }
 
 

@@ -1,4 +1,5 @@
-"""The part of a kubelet's HTTP interface that the API server needs: `GET /containerLogs/NAMESPACE/POD/CONTAINER`."""
+"""The part of a kubelet's HTTP interface that the API server needs: `GET /containerLogs/NAMESPACE/POD/CONTAINER`, and
+`/exec/NAMESPACE/POD/CONTAINER` over WebSocket."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ from urllib.parse import parse_qs
 from apps.localcluster.nodeagent import logreader
 from apps.localcluster.nodeagent.crilog import stamp
 from apps.localcluster.nodeagent.records import PodFolder, attempt
+from apps.localcluster.nodeagent.remotecommand import Session, Wish, protocol
 
 Object = dict[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _PATH = re.compile(r"/containerLogs/([^/]+)/([^/]+)/([^/]+)")
+_EXEC = re.compile(r"/exec/([^/]+)/([^/]+)/([^/]+)")
 
 
 class Pods(Protocol):
@@ -36,17 +39,49 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class LogServer:
-    """An ASGI application."""
+    """An ASGI application. `known` says that its clients have shown who they are: only those may run commands."""
 
     pods: Pods
+    known: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
         try:
-            await self._answer(scope, receive, send)
+            if scope["type"] == "websocket":
+                await self._exec(scope, receive, send)
+            else:
+                await self._answer(scope, receive, send)
         except Refusal as refusal:
-            await _text(send, refusal.status, str(refusal))
+            await _text(send, refusal.status, str(refusal), "websocket." if scope["type"] == "websocket" else "")
+
+    async def _exec(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()  # "websocket.connect"
+        found = _EXEC.fullmatch(scope["path"])
+        if not found:
+            raise Refusal(404, "404 page not found\n")
+        if not self.known:
+            raise Refusal(403, "this node runs commands for clients with a certificate only (see --client-ca)")
+        try:
+            wish = Wish.read(scope["query_string"].decode())
+        except ValueError as error:
+            raise Refusal(400, str(error)) from error
+        chosen = protocol(scope["subprotocols"])
+        if chosen is None:
+            raise Refusal(400, f"none of the protocols is known: {', '.join(scope['subprotocols'])}")
+        folder = self._running(*found.groups())
+        await send({"type": "websocket.accept", "subprotocol": chosen})
+        try:
+            await Session(wish, receive, send).run(folder)
+        except OSError:
+            pass  # the client has left
+
+    def _running(self, namespace: str, name: str, container: str) -> Path:
+        found = self.pods.find(namespace, name)
+        if not found:
+            raise Refusal(404, "pod does not exist")
+        attempts = found[1].attempts(container)
+        if not attempts or not attempts[-1].running:
+            raise Refusal(500, f'container not found ("{container}")')
+        return attempts[-1].folder
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/healthz":
@@ -54,7 +89,8 @@ class LogServer:
             return
         found = _PATH.fullmatch(scope["path"])
         if not found:
-            raise Refusal(404, "404 page not found\n")
+            upgrade = _EXEC.fullmatch(scope["path"])
+            raise Refusal(400, "Upgrade request required") if upgrade else Refusal(404, "404 page not found\n")
         if scope["method"] != "GET":
             raise Refusal(405, "405: Method Not Allowed")
         query = {key: values[-1] for key, values in parse_qs(scope["query_string"].decode()).items()}
@@ -130,6 +166,7 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-async def _text(send: Send, status: int, text: str) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]})
-    await send({"type": "http.response.body", "body": text.encode()})
+async def _text(send: Send, status: int, text: str, kind: str = "") -> None:
+    headers = [(b"content-type", b"text/plain")]
+    await send({"type": f"{kind}http.response.start", "status": status, "headers": headers})
+    await send({"type": f"{kind}http.response.body", "body": text.encode()})

@@ -1,7 +1,8 @@
 """One process beside each container: starts it, writes its log, ends it when told, keeps its exit code.
 
 It outlives the agent. Everything it says stands in the attempt's folder, each file written whole or not at all:
-`lock` (held while the shim lives), `started.json`, `exit.json`, `log`. It reads `stop.json` (when to kill) on SIGTERM.
+`lock` (held while the shim lives), `started.json`, `exit.json`, `log`. It reads `stop.json` (when to kill) on SIGTERM,
+and starts further processes in the container when asked (see `execs`).
 Started as `python -m apps.localcluster.nodeagent.shim` with the order as JSON on stdin; closes stdout once the
 container runs or cannot. A second shim for the same attempt finds the lock and leaves. Standard library
 only, to start fast.
@@ -15,13 +16,15 @@ import os
 import select
 import signal
 import sys
+import termios
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from apps.localcluster.nodeagent import sandbox
 from apps.localcluster.nodeagent.crilog import CriWriter, parse, stamp
+from apps.localcluster.nodeagent.execs import Execs, Files, open_socket
 
 GRACE = 10  # seconds, for a SIGTERM that does not come from the agent (the machine goes down)
 DRAIN = 2  # seconds to wait for output after the container has ended
@@ -75,22 +78,25 @@ class Shim:
         self.deadline: float | None = None
         self.pid = 0
         self.pipes: dict[int, str] = {}
+        self.execs: Execs | None = None
 
     def start(self) -> str:
         """Start the container; the answer is empty, or why it could not be started."""
-        out, err, verdict = os.pipe(), os.pipe(), os.pipe()  # all close on exec
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                become(self.order, out[1], err[1])
-            except (OSError, ValueError) as error:
-                os.write(verdict[1], explain(self.order, error).encode())
-            os._exit(127)
-        for end in (out[1], err[1], verdict[1]):
+        null = os.open("/dev/null", os.O_RDONLY)
+        out, err = os.pipe(), os.pipe()  # close on exec
+        self.pid, problem = fork(self.order, (null, out[1], err[1]))
+        for end in (null, out[1], err[1]):
             os.close(end)
         self.pipes = {out[0]: "stdout", err[0]: "stderr"}
-        with os.fdopen(verdict[0], "rb") as pipe:  # ends when exec succeeded
-            return pipe.read().decode()
+        if not problem:
+            self.execs = Execs(open_socket(self.folder, listen=True), self.start_more)
+        return problem and f"failed to start container: {problem}"
+
+    def start_more(self, argv: list[str], files: Files, tty: bool) -> tuple[int, str]:
+        """Start another process in the container; gives its pid, or why it could not be started."""
+        terminal = {"TERM": "xterm", **self.order.env} if tty else self.order.env
+        pid, problem = fork(replace(self.order, argv=argv, env=terminal), files, inside=self.pid, tty=tty)
+        return pid, problem and f"failed to exec in container: {problem}"
 
     def told_to_stop(self) -> None:
         try:
@@ -124,17 +130,21 @@ class Shim:
             if pid == self.pid:
                 return status
             if pid:
-                continue  # an orphan of the container
+                if self.execs:
+                    self.execs.ended(pid, status)
+                continue  # otherwise an orphan of the container
             left = None if self.deadline is None else self.deadline - time.monotonic()
             if left is not None and left <= 0:
                 signal_group(self.pid, signal.SIGKILL)
                 left = 0.5
-            self.copy([wake, *self.pipes], left)
+            self.copy([wake, *self.pipes, *(self.execs.files() if self.execs else ())], left)
 
     def copy(self, files: list[int], seconds: float | None) -> bool:
         """Wait for output or a signal and log it; False if nothing came in time."""
         ready = select.select(files, [], [], seconds)[0]
         for file in ready:
+            if self.execs and self.execs.take(file):
+                continue
             data = os.read(file, 65536)
             if file not in self.pipes:
                 continue
@@ -148,6 +158,8 @@ class Shim:
     def finish(self) -> None:
         """End whatever the container left running, and take the rest of its output."""
         signal_group(self.pid, signal.SIGKILL)
+        if self.execs:
+            self.execs.end()
         end = time.monotonic() + DRAIN
         while time.monotonic() < end and (reap_orphans() or self.pipes):
             if self.pipes:
@@ -192,15 +204,35 @@ def reap_orphans() -> bool:
     return True
 
 
-def become(order: Order, out: int, err: int) -> None:
-    """In the child: turn into the container's process. Raises OSError and does not return otherwise."""
+def fork(order: Order, files: Files, *, inside: int = 0, tty: bool = False) -> tuple[int, str]:
+    """A child that becomes what is ordered; its pid, and why it could not, if so. See `become`."""
+    verdict = os.pipe()  # closes on exec
+    pid = os.fork()
+    if pid == 0:
+        try:
+            become(order, files, inside=inside, tty=tty)
+        except (OSError, ValueError) as error:
+            os.write(verdict[1], explain(order, error).encode())
+        os._exit(127)
+    os.close(verdict[1])
+    with os.fdopen(verdict[0], "rb") as pipe:  # ends when exec succeeded
+        return pid, pipe.read().decode()
+
+
+def become(order: Order, files: Files, *, inside: int, tty: bool) -> None:
+    """In the child: turn into a container's first process, or another one beside its process `inside`; with `tty` on
+    the terminal that `files` are. Raises OSError and does not return otherwise."""
     os.setsid()
     parent = os.getppid()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    null = os.open("/dev/null", os.O_RDONLY)
+    if tty:
+        fcntl.ioctl(files[0], termios.TIOCSCTTY, 0)
     if order.view:
-        sandbox.enter(order.view)
+        if inside:
+            sandbox.join(inside, order.view)
+        else:
+            sandbox.enter(order.view)
         sandbox.drop_capabilities()
     if order.gid is not None:
         os.setgroups(order.groups)
@@ -219,7 +251,7 @@ def become(order: Order, out: int, err: int) -> None:
     if os.getppid() != parent:
         os._exit(127)
     os.umask(0o022)
-    for source, target in ((null, 0), (out, 1), (err, 2)):
+    for target, source in enumerate([os.dup(file) for file in files]):  # away from the numbers they get
         os.dup2(source, target)
     os.execvpe(order.argv[0], order.argv, order.env)  # noqa: S606 - running what the pod says is the purpose
 
@@ -228,12 +260,12 @@ def explain(order: Order, error: OSError | ValueError) -> str:
     """The words of a container runtime for a failed start."""
     program = order.argv[0]
     if isinstance(error, FileNotFoundError) and error.filename in (order.cwd,):
-        return f"failed to start container: chdir to cwd ({json.dumps(order.cwd)}): no such file or directory"
+        return f"chdir to cwd ({json.dumps(order.cwd)}): no such file or directory"
     if isinstance(error, FileNotFoundError) and "/" not in program:
-        return f'failed to start container: exec: "{program}": executable file not found in $PATH'
+        return f'exec: "{program}": executable file not found in $PATH'
     if isinstance(error, FileNotFoundError | PermissionError):
-        return f'failed to start container: exec: "{program}": {(error.strerror or "").lower()}'
-    return f"failed to start container: {error}"
+        return f'exec: "{program}": {(error.strerror or "").lower()}'
+    return str(error)
 
 
 def main() -> int:
