@@ -107,7 +107,9 @@ def test_a_container_that_heeds_sigterm_ends_with_its_own_code(shims: Shims) -> 
 
 
 def test_a_second_stop_can_only_shorten_the_time(shims: Shims) -> None:
-    folder = shims.start(["sh", "-c", "trap '' TERM; sleep 60"])
+    folder = shims.start(["sh", "-c", "trap '' TERM; echo up; sleep 60"])
+    while "up" not in text(folder):
+        time.sleep(0.02)
     records.ask_to_stop(records.attempt(folder), 0.5)
     records.ask_to_stop(records.attempt(folder), 60)
     assert shims.ended(folder, 3)["code"] == 137
