@@ -136,3 +136,12 @@ def gone(message: str) -> StatusError:
 
 def no_resource() -> StatusError:
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def no_method() -> StatusError:
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, {})
+
+
+def not_implemented(what: str) -> StatusError:
+    return StatusError(501, "NotImplemented", f"{what} is not offered by this server", {})
