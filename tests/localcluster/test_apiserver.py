@@ -345,7 +345,7 @@ async def test_stop_is_quick_with_watches_open(cluster: SmallCluster, client: Ku
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/apis/apps/v1/namespaces/default/deployments", 404),
+        ("GET", "/apis/apps/v1/namespaces/default/statefulsets", 404),
         ("GET", f"{PODS}/p/exec", 404),
         ("PUT", MAPS, 405),
         ("GET", "/openapi/v2", 501),

@@ -20,7 +20,6 @@ from apps.localcluster.apiserver.answers import (
     json_answer,
     send_answer,
 )
-from apps.localcluster.apiserver.controllers import Controllers
 from apps.localcluster.apiserver.deleting import Deleter
 from apps.localcluster.apiserver.errors import (
     PlainError,
@@ -41,6 +40,8 @@ from apps.localcluster.apiserver.store import Store
 from apps.localcluster.apiserver.subresources import Subresources
 from apps.localcluster.apiserver.tokens import Tokens
 from apps.localcluster.apiserver.writing import Writer
+from apps.localcluster.controllers.base import Cluster
+from apps.localcluster.controllers.manager import Controllers
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class ApiServer:
         self.subresources = Subresources(store, admission, self.deleter, tokens)
         self.logs = PodLogs(store)
         self.scaling = Scaling(store, self.writer)
-        self.controllers = Controllers(store, registry, self.deleter, authority)
+        self.controllers = Controllers(Cluster(store, registry, self.writer, self.deleter), tokens, authority)
         self.stopping = False
         self._loop: asyncio.Task[None] | None = None
 

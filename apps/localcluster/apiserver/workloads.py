@@ -21,7 +21,8 @@ from apps.localcluster.apiserver.validation import NOT_NEGATIVE, pod_spec
 
 Object = dict[str, Any]
 
-WITH_TEMPLATES = ("deployments.apps", "replicasets.apps", "jobs.batch")
+SCALABLE = ("deployments.apps", "replicasets.apps")
+WITH_TEMPLATES = (*SCALABLE, "jobs.batch")
 QUARTER = "25%"
 JOB_UID, JOB_NAME = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 PERCENT = re.compile(r"[0-9]+%")
