@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from apps.accounts.types import Actor
 from apps.audit import services as audit
-from apps.jobs.domain.lifecycle import Decision, Reason
+from apps.jobs.domain.lifecycle import UNEXPLAINED, Decision, Reason
 from apps.jobs.domain.phases import ALLOWED, Phase
 from apps.jobs.models import Job, JobPhase
 from apps.streams.services import hint
@@ -62,6 +63,17 @@ def move(job: Job, to: Phase, facts: Facts) -> None:
             hint(f"tenant.{job.tenant_id}")
         hint(job.topic)
     job.refresh_from_db()
+
+
+def explain(job_id: str, attempt: int, reason: Reason) -> None:
+    """Say why a run broke, where the move was made before that was known."""
+    broke = Q(phase=Phase.RESTARTING, attempt=attempt + 1) | Q(phase=Phase.FAILED, attempt=attempt)
+    unexplained = broke & Q(reason=UNEXPLAINED)
+    values = {"reason": reason.code, "reason_params": dict(reason.params)}
+    with transaction.atomic():
+        JobPhase.objects.filter(unexplained, job_id=job_id).update(**values)
+        Job.objects.for_system().filter(unexplained, pk=job_id).update(**values)
+        hint(Job(pk=job_id).topic)
 
 
 def take(job: Job, decision: Decision, attempt: int) -> None:

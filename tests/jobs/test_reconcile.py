@@ -183,6 +183,40 @@ def test_the_rank_that_broke_a_gang_is_named_though_its_pod_went_before_anybody_
     assert (job.reason, job.reason_params) == ("failed.exit", {"rank": 1, "code": 137, "node": "node-1"})
 
 
+def test_a_restart_seen_before_its_cause_is_told_gets_it_later(applied: Cluster) -> None:
+    """The watch tells of the pod and of its job by two streams; a worker may be quicker than the first of them."""
+    job = applied.job
+    for index in (0, 1):
+        applied.pod(index)
+    applied.volcano_says("Running")
+    assert step(job) is Phase.RUNNING
+    broken = JobRank.objects.get(job=job, rank=1)
+    applied.clear_pods()
+    applied.volcano_says("Restarting", retryCount=1)
+    assert step(job) is Phase.RESTARTING
+    assert job.reason == "failed.cluster"
+    background.note_pod_end(PodEnd(job.pk, broken.pod_uid, broken.pod_name, 1, 1, "node-1", 137, timezone.now()))
+    job.refresh_from_db()
+    assert (job.reason, job.reason_params) == ("failed.exit", {"rank": 1, "code": 137, "node": "node-1"})
+    assert services.history_of(job)[-1].reason == "failed.exit"
+
+
+def test_a_look_that_is_older_than_what_the_watch_told_changes_nothing(applied: Cluster) -> None:
+    job = applied.job
+    applied.pod(1)
+    applied.volcano_says("Running")
+    step(job)
+    seen = JobRank.objects.get(job=job)
+    background.note_pod_end(PodEnd(job.pk, seen.pod_uid, seen.pod_name, 1, 1, "node-1", 137, timezone.now()))
+    step(job)
+    seen.refresh_from_db()
+    assert (seen.phase, seen.exit_code) == ("Failed", 137)
+    applied.clear_pods()
+    step(job)
+    seen.refresh_from_db()
+    assert (seen.phase, seen.exit_code) == ("Failed", 137)
+
+
 def test_a_job_of_one_attempt_ends_in_it(applied: Cluster) -> None:
     """Volcano counts the failure that ended the job as a retry; no second run ever was."""
     job = applied.job

@@ -166,11 +166,15 @@ class RankEnd(Protocol):
     def ended_at(self) -> datetime | None: ...
 
 
+UNEXPLAINED = "failed.cluster"
+"""No rank has told an exit code, or not yet."""
+
+
 def failure(ranks: Iterable[RankEnd]) -> Reason:
     """The first rank that ended badly in the newest attempt that has one: when gangs die, the others only follow."""
     bad = [rank for rank in ranks if rank.phase == "Failed" and rank.exit_code not in (None, 0)]
     if not bad:
-        return Reason("failed.cluster")
+        return Reason(UNEXPLAINED)
     newest = max(rank.attempt for rank in bad)
     first = min((rank for rank in bad if rank.attempt == newest), key=_as_cause)
     return Reason("failed.exit", {"rank": first.rank, "code": first.exit_code or 0, "node": first.node})

@@ -16,11 +16,12 @@ from apps.adapters.kubernetes.calls import KubeApi
 from apps.clusters.services.connect import connect
 from apps.jobs import moves
 from apps.jobs.domain import manifests
-from apps.jobs.domain.lifecycle import Act, Decision, Reason, Seen, decide, failure
+from apps.jobs.domain.lifecycle import UNEXPLAINED, Act, Decision, Reason, Seen, decide, failure
 from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.domain.seen import read_seen
 from apps.jobs.models import Job, JobRank
 from apps.jobs.services import reading
+from apps.jobs.services.background import keep_rank
 from apps.streams.services import hint
 
 log = structlog.get_logger(__name__)
@@ -84,7 +85,7 @@ def _step(api: KubeApi, job: Job) -> timedelta | None:
     attempt = _attempt(job, seen, decision)
     if attempt > job.attempt and {job.state, decision.phase} <= _PLACED_OR_NOT:
         # A gang can break and be put together again between two looks. Its history tells why all the same.
-        broke = Decision(Phase.RESTARTING, reason=Reason("failed.cluster"))
+        broke = Decision(Phase.RESTARTING, reason=Reason(UNEXPLAINED))
         moves.take(job, _with_cause(job, broke, attempt), attempt)
     moves.take(job, _with_people(job, _with_cause(job, decision, attempt)), attempt)
     if job.state.is_final:
@@ -160,7 +161,7 @@ def _act(api: KubeApi, job: Job, decision: Decision, seen: Seen | None) -> None:
 
 def _with_cause(job: Job, decision: Decision, attempt: int) -> Decision:
     """Say which rank broke it. What was kept of each rank tells more than what is seen: a gang's pods go with it."""
-    if decision.reason.code not in ("failed.exit", "failed.cluster"):
+    if decision.reason.code not in ("failed.exit", UNEXPLAINED):
         return decision
     if job.state is Phase.SUSPENDED or (job.state is decision.phase is Phase.RESTARTING and not job.reason):
         return Decision(decision.phase, decision.act)  # people let it go on: nothing broke
@@ -189,6 +190,7 @@ def _keep_ranks(job: Job, seen: Seen) -> None:
     changed = False
     for rank in seen.ranks:
         values = {
+            "job_id": job.pk,
             "pod_name": rank.name,
             "attempt": rank.attempt,
             "rank": rank.rank,
@@ -202,13 +204,10 @@ def _keep_ranks(job: Job, seen: Seen) -> None:
         }
         row = known.get(rank.uid)
         if row is None or any(getattr(row, key) != value for key, value in values.items()):
-            JobRank.objects.update_or_create(pod_uid=rank.uid, defaults={"job": job, **values})
-            changed = True
-    gone = [uid for uid, row in known.items() if row.phase in ("Running", "Pending")]
-    gone = [uid for uid in gone if uid not in {rank.uid for rank in seen.ranks}]
-    if gone:
-        JobRank.objects.filter(pod_uid__in=gone).update(phase="Gone", ended_at=timezone.now())
-        changed = True
+            changed |= keep_rank(rank.uid, values)
+    alive = JobRank.objects.filter(job=job, phase__in=("Running", "Pending"))
+    gone = alive.exclude(pod_uid__in=[rank.uid for rank in seen.ranks])
+    changed |= bool(gone.update(phase="Gone", ended_at=timezone.now()))
     if changed:
         hint(job.topic)
 

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime, timedelta
+from typing import Any
 
+from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from apps.accounts.types import Actor
 from apps.clusters.services import PodEnd
+from apps.jobs import moves
+from apps.jobs.domain.lifecycle import failure
 from apps.jobs.models import Draft, Job, JobRank
 
 LEASE = timedelta(seconds=60)
 """Longer than all calls of one look together; after it, a dead worker's job is due again."""
+
+ENDED = ("Succeeded", "Failed")
+"""Phases of a pod that runs no more."""
 
 
 def due_jobs() -> list[str]:
@@ -41,7 +48,24 @@ def note_pod_end(end: PodEnd) -> None:
         "exit_code": end.exit_code,
         "ended_at": end.at,
     }
-    JobRank.objects.update_or_create(pod_uid=end.pod_uid, defaults=values)
+    keep_rank(end.pod_uid, values)
+    if end.exit_code:
+        # A worker may have seen the gang start anew before this was told: what was moved without a cause gets it now.
+        kept = JobRank.objects.filter(job_id=end.row_id, attempt=end.attempt)
+        moves.explain(end.row_id, end.attempt, failure(kept))
+
+
+@transaction.atomic
+def keep_rank(pod_uid: str, values: dict[str, Any]) -> bool:
+    """Write what is known of a rank; whether that is news. One that has ended stays so: a look may be older than what
+    the watch has told of the same pod."""
+    row, is_new = JobRank.objects.select_for_update().get_or_create(pod_uid=pod_uid, defaults=values)
+    if is_new:
+        return True
+    if row.phase in ENDED and values["phase"] not in ENDED:
+        return False
+    changed = {key: value for key, value in values.items() if getattr(row, key) != value}
+    return bool(changed and JobRank.objects.filter(pk=row.pk).update(**changed))
 
 
 def may_follow_job(actor: Actor, job_id: str) -> bool:
