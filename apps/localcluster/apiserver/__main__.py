@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import logging
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +14,9 @@ from pathlib import Path
 import uvicorn
 
 from apps.localcluster.apiserver.app import ApiServer
-from apps.localcluster.apiserver.bootstrap import prepare, write_kubeconfig
+from apps.localcluster.apiserver.bootstrap import prepare, write_kubeconfig, write_private
 from apps.localcluster.apiserver.kinds import Registry
+from apps.localcluster.apiserver.protocol import Protocol
 from apps.localcluster.apiserver.rules import selectable_fields
 from apps.localcluster.apiserver.store import Store
 from apps.localcluster.apiserver.tokens import Tokens
@@ -34,23 +37,29 @@ class Server(uvicorn.Server):
         await super().shutdown()
 
 
-def make_certificates(directory: Path) -> None:
-    """In a process of its own: the server has no other use for a library that large."""
-    if not (directory / "server.key").exists():
-        command = [sys.executable, "-m", "apps.localcluster.apiserver.certificates", str(directory)]
-        subprocess.run(command, check=True)
+def node_identity(directory: Path) -> ssl.SSLContext:
+    """How this server shows itself to nodes. Theirs are not checked: they make their certificates themselves."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.load_cert_chain(directory / "server.crt", directory / "server.key")
+    return context
 
 
 def build(directory: Path) -> ApiServer:
     """The application over the state in a directory."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    make_certificates(directory)
+    if not (directory / "server.key").exists():
+        command = [sys.executable, "-m", "apps.localcluster.apiserver.certificates"]
+        made = subprocess.run(command, check=True, capture_output=True).stdout
+        for name, text in json.loads(made).items():  # the key comes last
+            write_private(directory / name, text)
     database = directory / "state.db"
     database.touch(mode=0o600)
     store, registry = Store(database, selectable_fields), Registry()
     store.replay()
     prepare(store, registry)
-    return ApiServer(store, registry, Tokens(store), (directory / "ca.crt").read_text())
+    authority = (directory / "ca.crt").read_text()
+    return ApiServer(store, registry, Tokens(store), authority, node_identity(directory))
 
 
 def main() -> None:
@@ -59,13 +68,14 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True, help="port on 127.0.0.1")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for chatty in ("httpx", "uvicorn.error"):  # the second would tell what commands are run in pods
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     app = build(arguments.dir)
     server = f"https://127.0.0.1:{arguments.port}"
-    authority = (arguments.dir / "ca.crt").read_bytes()
-    write_kubeconfig(arguments.dir / "admin.kubeconfig", server, authority, app.tokens)
+    write_kubeconfig(arguments.dir / "admin.kubeconfig", server, (arguments.dir / "ca.crt").read_bytes(), app.tokens)
     config = uvicorn.Config(
         app,
+        http=Protocol,
         host="127.0.0.1",
         port=arguments.port,
         access_log=False,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +20,13 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
+COMPRESSED_FROM = 128 * 1024  # bytes
+ON_EVERY_ANSWER = [
+    (b"cache-control", b"no-cache, private"),
+    # Nobody is made to wait here: all requests are of one flow, at one level.
+    (b"x-kubernetes-pf-flowschema-uid", b"6b0cb0a8-8f6c-4a5f-9d0e-5e1f4c3a7d01"),
+    (b"x-kubernetes-pf-prioritylevel-uid", b"6b0cb0a8-8f6c-4a5f-9d0e-5e1f4c3a7d02"),
+]
 
 
 @dataclass
@@ -51,26 +60,33 @@ def error_answer(error: StatusError | PlainError) -> Answer:
     return Answer(error.code, encode(error.status()) + b"\n", JSON, list(error.headers))
 
 
-async def send_answer(answer: Answer, receive: Receive, send: Send) -> None:
-    """Write an answer. A stream is written piece by piece and dropped when the client goes."""
-    headers = [(b"content-type", answer.content_type.encode())] if answer.content_type else []
+async def send_answer(answer: Answer, asked: dict[str, str], receive: Receive, send: Send) -> None:
+    """Write an answer to a request with these headers. A stream is written piece by piece, until the client goes."""
+    headers = [(b"audit-id", asked.get("audit-id", "").encode("latin-1") or str(uuid.uuid4()).encode())]
+    headers += ON_EVERY_ANSWER
+    if answer.content_type:
+        headers.append((b"content-type", answer.content_type.encode()))
     headers += [(name.lower().encode("latin-1"), value.encode("latin-1", "replace")) for name, value in answer.headers]
-    if answer.stream is None:
-        if answer.status != 204:
-            headers.append((b"content-length", str(len(answer.body)).encode()))
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await send({"type": "http.response.body", "body": answer.body})
-        return
+    body = answer.body
+    if len(body) > COMPRESSED_FROM and "gzip" in asked.get("accept-encoding", ""):
+        body = await asyncio.to_thread(gzip.compress, body, 1)
+        headers += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
+    if answer.stream is None and answer.status != 204:
+        headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"", "more_body": True})
-    writer = asyncio.create_task(_write(answer.stream, send))
+    await send({"type": "http.response.body", "body": body, "more_body": answer.stream is not None})
+    if answer.stream is not None:
+        await _stream(answer.stream, receive, send)
+
+
+async def _stream(stream: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
+    writer = asyncio.create_task(_write(stream, send))
     leaver = asyncio.create_task(_left(receive))
     try:
         await asyncio.wait({writer, leaver}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         leaver.cancel()
-        if not writer.done():
-            writer.cancel()
+        writer.cancel()
     await asyncio.gather(writer, leaver, return_exceptions=True)
     if not writer.cancelled() and (error := writer.exception()):
         raise error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,13 @@ import yaml
 from apps.localcluster.apiserver import meta, rules
 from apps.localcluster.apiserver.admission import DEFINITIONS
 from apps.localcluster.apiserver.kinds import Registry
+from apps.localcluster.apiserver.rbac import GROUP
 from apps.localcluster.apiserver.store import Store
 from apps.localcluster.apiserver.tokens import Tokens
 
 Object = dict[str, Any]
 
-VOLCANO = Path(__file__).with_name("volcano.yaml")
-ROLES = Path(__file__).with_name("roles.yaml")
+VOLCANO, ROLES = (Path(__file__).with_name(name) for name in ("volcano.yaml", "roles.yaml"))
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
@@ -30,31 +31,37 @@ def prepare(store: Store, registry: Registry) -> None:
     if store.fact("prepared"):
         return
     for definition in yaml.safe_load_all(VOLCANO.read_text()):
-        create(store, registry, definition)
+        _create(store, registry, definition)
         registry.install(definition)
-    for item in yaml.safe_load_all(ROLES.read_text()):
-        create(store, registry, item)
-    for name in NAMESPACES:
-        create(store, registry, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    for name, value in PRIORITIES.items():
-        item = {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": name},
-            "value": value,
-        }
-        create(store, registry, item)
+    for item in _first_objects():
+        _create(store, registry, item)
     store.forget()
     store.set_fact("prepared", "yes")
 
 
-def create(store: Store, registry: Registry, item: Object) -> None:
-    """Store an object of the server's own, if it is not there."""
+def _first_objects() -> Iterator[Object]:
+    for name, role in yaml.safe_load(ROLES.read_text()).items():
+        yield _named(f"{GROUP}/v1", "ClusterRole", name) | {"rules": role["rules"]}
+        if "groups" in role:
+            reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}
+            subjects = [{"apiGroup": GROUP, "kind": "Group", "name": group} for group in role["groups"]]
+            yield _named(f"{GROUP}/v1", "ClusterRoleBinding", name) | {"roleRef": reference, "subjects": subjects}
+    for name in NAMESPACES:
+        yield _named("v1", "Namespace", name)
+    for name, value in PRIORITIES.items():
+        yield _named("scheduling.k8s.io/v1", "PriorityClass", name) | {"value": value}
+
+
+def _named(api_version: str, kind: str, name: str) -> Object:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}
+
+
+def _create(store: Store, registry: Registry, item: Object) -> None:
     kind = registry.by_kind(item["apiVersion"], item["kind"])
     assert kind is not None, item["kind"]
-    key = (item["metadata"].get("namespace", ""), item["metadata"]["name"])
+    key = ("", item["metadata"]["name"])
     if store.get(kind.resource, key) is not None:
-        return
+        return  # a start before this one was cut short
     meta.prepare_create(kind, item)
     rules.set_defaults(kind, item)
     store.put(kind.resource, key, item, 0)
@@ -74,16 +81,19 @@ def write_kubeconfig(path: Path, server: str, authority: bytes, tokens: Tokens) 
         "contexts": [{"name": "local", "context": {"cluster": "local", "user": "admin"}}],
         "current-context": "local",
     }
-    fresh = path.with_suffix(".new")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        yaml.safe_dump(document, file, sort_keys=False)
-    fresh.rename(path)
+    write_private(path, yaml.safe_dump(document, sort_keys=False))
 
 
 def _known_token(path: Path) -> str:
     try:
-        document = yaml.safe_load(path.read_text())
-        return str(document["users"][0]["user"]["token"])
+        return str(yaml.safe_load(path.read_text())["users"][0]["user"]["token"])
     except (OSError, yaml.YAMLError, KeyError, IndexError, TypeError):
         return ""
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file whole or not at all, for its owner's eyes only."""
+    fresh = path.with_suffix(".new")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    fresh.rename(path)

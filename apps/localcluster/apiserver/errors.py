@@ -138,6 +138,17 @@ def no_resource() -> StatusError:
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
+def no_path() -> PlainError:
+    return PlainError(404, "404 page not found\n")
+
+
+def out_of_time() -> PlainError:
+    """A Status, but neither named nor typed so: it stems from the HTTP server."""
+    message = "Timeout: request did not complete within the allotted timeout"
+    body = StatusError(504, "Timeout", message, {}).status()
+    return PlainError(504, json.dumps({name: body[name] for name in body if name not in ("kind", "apiVersion")}))
+
+
 def no_method() -> StatusError:
     message = "the server does not allow this method on the requested resource"
     return StatusError(405, "MethodNotAllowed", message, {})

@@ -22,7 +22,7 @@ from apps.localcluster.apiserver.errors import (
     not_found,
     not_supported,
 )
-from apps.localcluster.apiserver.requests import Request, number_of, version_of
+from apps.localcluster.apiserver.requests import PARTIAL, TABLE, Request, number_of, version_of
 from apps.localcluster.apiserver.selectors import selector_of
 from apps.localcluster.apiserver.store import Record, Store, decode, encode
 
@@ -44,9 +44,9 @@ async def get(store: Store, request: Request) -> Answer:
     record = store.get(request.kind.resource, request.key)
     if record is None:
         raise not_found(request.kind, request.name)
-    if tables.wanted(request.headers.get("accept", ""), tables.PARTIAL):
+    if request.form == PARTIAL:
         return Answer(200, encode(tables.partial(record.load())))
-    if tables.wanted(request.headers.get("accept", "")):
+    if request.form == TABLE:
         return Answer(200, _table(request, [record], {"resourceVersion": str(record.version)}))
     return Answer(200, record_json(request.kind, record))
 
@@ -99,10 +99,10 @@ def _list_json(request: Request, records: list[Record], limit: int, version: int
         metadata["continue"] = _token(request, version, records[-1].key)
         if not (request.query.get("labelSelector") or request.query.get("fieldSelector")):
             metadata["remainingItemCount"] = left
-    if tables.wanted(request.headers.get("accept", ""), tables.PARTIAL + "List"):
-        named = {"kind": tables.PARTIAL + "List", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+    if request.form == PARTIAL + "List":
+        named = {"kind": PARTIAL + "List", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
         return encode(named | {"items": [tables.partial(record.load()) for record in records]})
-    if tables.wanted(request.headers.get("accept", "")):
+    if request.form == TABLE:
         return _table(request, records, {name: value for name, value in metadata.items() if value})
     head = encode(
         {

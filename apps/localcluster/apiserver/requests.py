@@ -25,6 +25,13 @@ class User:
 
 
 APPLY = "application/apply-patch+yaml"
+TABLE, PARTIAL = "Table", "PartialObjectMetadata"
+FORMS = {"get": ("", TABLE, PARTIAL), "list": ("", TABLE, PARTIAL + "List"), "watch": ("", TABLE)}
+NOT_ACCEPTABLE = (
+    "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, "
+    "application/vnd.kubernetes.protobuf"
+)
+UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 
@@ -75,6 +82,8 @@ class Request:
     user: User
     kind: Kind
     body: bytes = b""
+    form: str = ""
+    """How objects are wanted: as they are, or as one of FORMS."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -115,6 +124,27 @@ def parse_query(raw: bytes) -> dict[str, str]:
     for name, value in parse_qsl(raw.decode("latin-1"), keep_blank_values=True):
         query.setdefault(name, value)
     return query
+
+
+def form_of(accept: str, verb: str) -> str:
+    """The first form of answer that a client asks for and a verb offers. Raises StatusError 406."""
+    for each in accept.split(",") if accept else ["*/*"]:
+        media, *given = each.replace(" ", "").split(";")
+        wanted = dict(parameter.partition("=")[::2] for parameter in given)
+        form = wanted.get("as", "")
+        known = not form or (wanted.get("g"), wanted.get("v")) == ("meta.k8s.io", "v1")
+        if known and form in FORMS.get(verb, ("",)) and media in ("application/json", "application/*", "*/*"):
+            return form
+    raise StatusError(406, "NotAcceptable", NOT_ACCEPTABLE, {})
+
+
+def timeout_of(request: Request) -> float | None:
+    """Seconds that a request may take, None for no limit. Raises StatusError 400 for what is no duration of Go."""
+    text = request.query.get("timeout", "")
+    if not re.fullmatch(r"([-+]?(0|(\d+\.?\d*|\.\d+)(ns|us|ms|s|m|h))+)?", text):
+        raise bad_request(f'invalid timeout specified in the request URL - time: invalid duration "{text}"')
+    parts = re.findall(r"([\d.]+)([a-z]+)", text)
+    return sum(float(number) * UNITS[unit] for number, unit in parts) or None
 
 
 def check_write_options(request: Request, options: str) -> None:

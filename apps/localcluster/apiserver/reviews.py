@@ -10,12 +10,11 @@ from apps.localcluster.apiserver.errors import Cause, bad_request, invalid, inva
 from apps.localcluster.apiserver.kinds import Kind
 from apps.localcluster.apiserver.rbac import Rbac
 from apps.localcluster.apiserver.requests import Request, Target
-from apps.localcluster.apiserver.store import Store
 
 Object = dict[str, Any]
 
 
-def review(store: Store, rbac: Rbac, request: Request) -> Answer:
+async def review(rbac: Rbac, request: Request) -> Answer:
     """Answer a review with 201."""
     body = bodies.parse(request).item
     bodies.check_type(request, body)

@@ -13,21 +13,14 @@ import yaml
 
 from apps.localcluster.apiserver.errors import Cause, invalid
 from apps.localcluster.apiserver.kinds import Kind
-from apps.localcluster.apiserver.requests import Request
+from apps.localcluster.apiserver.requests import PARTIAL, Request
 from apps.localcluster.apiserver.workloads import written_selector
 
 Object = dict[str, Any]
 
 AGE = ("Age", "age")
-PARTIAL = "PartialObjectMetadata"
 NONE = "<none>"
 MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
-
-
-def wanted(accept: str, form: str = "Table") -> bool:
-    """Whether a client asks for objects in this form, a kind of meta.k8s.io/v1."""
-    asked = [set(each.replace(" ", "").split(";")) for each in accept.split(",")]
-    return any({f"as={form}", "g=meta.k8s.io", "v=v1"} <= each for each in asked)
 
 
 def partial(item: Object) -> Object:

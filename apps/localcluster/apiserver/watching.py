@@ -16,11 +16,10 @@ from apps.localcluster.apiserver.answers import Answer
 from apps.localcluster.apiserver.errors import StatusError, gone
 from apps.localcluster.apiserver.kinds import Kind
 from apps.localcluster.apiserver.reading import check_list_options, reach
-from apps.localcluster.apiserver.requests import Request, number_of
+from apps.localcluster.apiserver.requests import TABLE, Request, number_of
 from apps.localcluster.apiserver.selectors import Selector, selector_of
 from apps.localcluster.apiserver.store import Event, Store, decode, encode
 from apps.localcluster.apiserver.tables import table
-from apps.localcluster.apiserver.tables import wanted as tables_wanted
 
 Object = dict[str, Any]
 
@@ -178,7 +177,6 @@ async def watch(store: Store, request: Request, alive: Callable[[], bool]) -> An
         sent=version or store.version,
         initial=initial,
         announce=initial and bookmarks and (send_initial is not None or not wanted),
-        table=request if tables_wanted(request.headers.get("accept", "")) else None,
+        table=request if request.form == TABLE else None,
     )
-    headers = [("Cache-Control", "no-cache, private")]
-    return Answer(200, headers=headers, stream=stream.lines())
+    return Answer(200, stream=stream.lines())

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.localcluster.contract import cases, streams
+from tests.localcluster.contract import cases, offered, streams
 from tests.localcluster.contract.cases import OWES_REASON, Case, pointed
 from tests.localcluster.contract.exchange import Answer, Exchange
 from tests.localcluster.contract.matching import STATUS_CODE, Comparison, fits, header_difference
@@ -165,6 +165,8 @@ class Replay:
             if self.own_words and body.get("status") == "Failure":
                 same = isinstance(got, dict) and all(got.get(key) == body.get(key) for key in STATUS_CODE)
                 return None if same else f"{answer.text[:300]}, not {body}"
+            if self.row.offers_less and offered.tells_of_core(body) and offered.tells_of_core(got):
+                return offered.difference(self.exchange, body, got)
             return self._comparison(kind).difference(body, got)
         if "bytes_on_the_wire" in wanted:
             return None if len(answer.wire) * 4 < len(answer.text) else f"{len(answer.wire)} bytes came"
