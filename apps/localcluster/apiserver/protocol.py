@@ -45,9 +45,10 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         # The parser of addresses takes 64 kB at most; a selector may be longer.
-        self.url, _, query = self.url.partition(b"?")
+        whole = self.url
+        self.url, _, query = whole.partition(b"?")
         super().on_headers_complete()
-        self.scope["query_string"] = query
+        self.url, self.scope["query_string"] = whole, query  # a WebSocket's own protocol reads the address again
 
     def send_400_response(self, msg: str) -> None:
         """The answer to what is no HTTP, or too much of it: what the parser says is being handled now."""
