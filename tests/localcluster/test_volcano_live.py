@@ -123,6 +123,7 @@ class Cluster:
 
     def queue_command(self, queue: str, action: str) -> None:
         target = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "name": queue}
+        target["uid"] = self.call("GET", f"/apis/scheduling.volcano.sh/v1beta1/queues/{queue}")["metadata"]["uid"]
         body = {"apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command", "target": target, "action": action}
         body["metadata"] = {"name": f"{queue}-{action.lower()}", "namespace": "team-a"}
         assert self.call("POST", COMMANDS, body)["kind"] == "Command"

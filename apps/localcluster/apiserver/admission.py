@@ -10,8 +10,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from apps.localcluster.apiserver import escalation, limits, meta, podsecurity, workloads
-from apps.localcluster.apiserver.errors import StatusError, forbidden, not_found
+from apps.localcluster.apiserver import addresses, escalation, limits, meta, podsecurity, workloads
+from apps.localcluster.apiserver.definitions import DEFINITIONS
+from apps.localcluster.apiserver.errors import StatusError, forbidden, invalid, not_found
 from apps.localcluster.apiserver.kinds import Kind, Registry
 from apps.localcluster.apiserver.quota import Quotas
 from apps.localcluster.apiserver.rbac import Rbac
@@ -20,7 +21,6 @@ from apps.localcluster.apiserver.store import Store
 
 Object = dict[str, Any]
 
-DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 DEFAULT_TOLERATION_SECONDS = 300
 
 
@@ -101,6 +101,8 @@ class Admission:
     def _bounds(self, operation: Operation) -> None:
         """What a namespace allows of new objects. Nothing may wait between the count of a quota and the write."""
         request, item = operation.request, operation.item
+        if request.kind.resource == "services" and (causes := addresses.give(self.store, item)):
+            raise invalid(request.kind, item["metadata"]["name"], causes)
         if request.kind.resource == "pods":
             namespace = self.store.get("namespaces", ("", request.namespace))
             labels = namespace.labels if namespace else {}

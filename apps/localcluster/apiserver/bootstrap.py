@@ -1,4 +1,4 @@
-"""First start: roles, namespaces, priority classes, Volcano's kinds, and the administrator's kubeconfig."""
+"""First start: roles, namespaces, priority classes, kinds of Volcano and others, and the administrator's kubeconfig."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from apps.localcluster.apiserver import meta, rules
-from apps.localcluster.apiserver.admission import DEFINITIONS
+from apps.localcluster.apiserver.definitions import DEFINITIONS, shipped
 from apps.localcluster.apiserver.kinds import Registry
 from apps.localcluster.apiserver.rbac import GROUP
 from apps.localcluster.apiserver.store import Store
@@ -19,7 +19,7 @@ from apps.localcluster.apiserver.tokens import Tokens
 
 Object = dict[str, Any]
 
-VOLCANO, ROLES = (Path(__file__).with_name(name) for name in ("volcano.yaml", "roles.yaml"))
+ROLES = Path(__file__).with_name("roles.yaml")
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
@@ -30,7 +30,7 @@ def prepare(store: Store, registry: Registry) -> None:
         registry.install(record.load())
     if store.fact("prepared"):
         return
-    for definition in yaml.safe_load_all(VOLCANO.read_text()):
+    for definition in shipped():
         _create(store, registry, definition)
         registry.install(definition)
     for item in _first_objects():

@@ -1,7 +1,4 @@
-"""Objects of custom kinds against the structural schema of their definition.
-
-CEL rules (`x-kubernetes-validations`) are stored with a definition and not evaluated.
-"""
+"""Objects of custom kinds against the structural schema of their definition."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from apps.localcluster.apiserver import cel
 from apps.localcluster.apiserver.errors import Cause, invalid_value, not_supported, required
 from apps.localcluster.apiserver.schemas import json_type, subschema
 
@@ -17,12 +15,12 @@ Object = dict[str, Any]
 OWN = ("apiVersion", "kind", "metadata")
 
 
-def validate(schema: Object, item: Object) -> list[Cause]:
-    """Everything that is wrong with an object."""
-    return _validate(schema, {name: value for name, value in item.items() if name not in OWN}, "")
+def validate(schema: Object, item: Object, old: Object | None = None) -> list[Cause]:
+    """Everything that is wrong with an object, which was `old` before."""
+    return _validate(schema, {name: value for name, value in item.items() if name not in OWN}, old, "")
 
 
-def _validate(schema: Object, value: Any, path: str) -> list[Cause]:
+def _validate(schema: Object, value: Any, old: Any, path: str) -> list[Cause]:
     if value is None and schema.get("nullable"):
         return []
     if fault := _type(schema, value, path):
@@ -33,11 +31,25 @@ def _validate(schema: Object, value: Any, path: str) -> list[Cause]:
         causes += [required(prefix + name) for name in schema.get("required") or () if name not in value]
         for name, child in value.items():
             if field := subschema(schema, name):
-                causes += _validate(field, child, prefix + name)
+                causes += _validate(field, child, old.get(name) if isinstance(old, dict) else None, prefix + name)
     elif isinstance(value, list):
         for index, child in enumerate(value):
-            causes += _validate(schema.get("items") or {}, child, f"{path}[{index}]")
-    return causes
+            causes += _validate(schema.get("items") or {}, child, None, f"{path}[{index}]")
+    return causes or [
+        fault for rule in schema.get("x-kubernetes-validations") or () if (fault := _rule(rule, value, old, path))
+    ]
+
+
+def _rule(rule: Object, value: Any, old: Any, path: str) -> Cause | None:
+    if old is None and cel.concerns_old(rule["rule"]):
+        return None
+    told = rule.get("message") or f"failed rule: {rule['rule']}"
+    try:
+        if cel.holds(rule["rule"], value, old):
+            return None
+    except KeyError as error:
+        told = f"rule evaluation error: no such key: {error.args[0]}"
+    return Cause("FieldValueInvalid", f"Invalid value: {told}", path)
 
 
 def _type(schema: Object, value: Any, path: str) -> Cause | None:

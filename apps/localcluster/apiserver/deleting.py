@@ -11,6 +11,7 @@ from apps.localcluster.apiserver import meta, protobuf
 from apps.localcluster.apiserver.admission import Admission, Operation
 from apps.localcluster.apiserver.answers import Answer, json_answer, object_json, record_json
 from apps.localcluster.apiserver.bodies import read_protobuf
+from apps.localcluster.apiserver.definitions import condition
 from apps.localcluster.apiserver.errors import (
     STALE,
     Cause,
@@ -23,7 +24,6 @@ from apps.localcluster.apiserver.errors import (
     not_supported,
 )
 from apps.localcluster.apiserver.kinds import Kind
-from apps.localcluster.apiserver.plain import condition
 from apps.localcluster.apiserver.reading import list_
 from apps.localcluster.apiserver.requests import Request, number_of
 from apps.localcluster.apiserver.selectors import selector_of

@@ -145,10 +145,26 @@ class Registry:
         return groups
 
     def install(self, definition: Object) -> None:
-        """Serve what a CustomResourceDefinition defines, in place of what it defined before."""
+        """Serve what a CustomResourceDefinition defines, in place of what it defined before, if its names hold."""
+        conditions = (definition.get("status") or {}).get("conditions") or ()
+        if any(each["type"] == "NamesAccepted" and each["status"] == "False" for each in conditions):
+            return
         self.uninstall(definition)
         for kind in kinds_of_definition(definition):
             self._kinds[kind.group, kind.version, kind.plural] = kind
+
+    def clash(self, definition: Object) -> tuple[str, str] | None:
+        """Reason and message when another kind of the group has one of the names; of several, the last."""
+        spec, names = definition["spec"], definition["spec"]["names"]
+        others = [kind for kind in self._kinds.values() if kind.group == spec["group"]]
+        others = [kind for kind in others if kind.custom and kind.plural != names["plural"]]
+        resources = {name for kind in others for name in (kind.singular, kind.plural, *kind.short_names)}
+        kinds = {name for kind in others for name in (kind.kind, kind.list_kind)}
+        wanted = [("Singular", names["singular"], resources)]
+        wanted += [("ShortNames", name, resources) for name in names.get("shortNames") or ()]
+        wanted += [("Kind", names["kind"], kinds), ("ListKind", names["listKind"], kinds)]
+        found = [(f"{what}Conflict", f'"{name}" is already in use') for what, name, taken in wanted if name in taken]
+        return found[-1] if found else None
 
     def uninstall(self, definition: Object) -> None:
         group, plural = definition["spec"]["group"], definition["spec"]["names"]["plural"]

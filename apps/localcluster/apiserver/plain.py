@@ -6,16 +6,11 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from apps.localcluster.apiserver import limits, podsecurity, quota, validation, workloads
+from apps.localcluster.apiserver import addresses, definitions, limits, podsecurity, quota, validation, workloads
 from apps.localcluster.apiserver.errors import Cause
-from apps.localcluster.apiserver.meta import now
 from apps.localcluster.apiserver.pods import set_pod_defaults
 
 Object = dict[str, Any]
-
-
-CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-"""Holds a definition until its objects have gone."""
 
 
 def merge_texts(secret: Object) -> None:
@@ -44,9 +39,6 @@ def _service(service: Object) -> None:
     for port in spec.get("ports") or ():
         port.setdefault("targetPort", port.get("port"))
     if spec["type"] != "ExternalName":
-        # No addresses are given out: a name leads straight to the pods, as with a headless service.
-        spec.setdefault("clusterIP", "None")
-        spec.setdefault("clusterIPs", [spec["clusterIP"]])
         spec.setdefault("ipFamilies", ["IPv4"])
         spec.setdefault("ipFamilyPolicy", "SingleStack")
         spec.setdefault("internalTrafficPolicy", "Cluster")
@@ -67,40 +59,6 @@ def _role(role: Object) -> None:
     role["rules"] = role.get("rules") or None
 
 
-def _definition(definition: Object) -> None:
-    spec = definition["spec"]
-    names = spec.setdefault("names", {})
-    if names.get("kind"):
-        names.setdefault("singular", names["kind"].lower())
-        names.setdefault("listKind", names["kind"] + "List")
-    stored = [version["name"] for version in spec.get("versions") or () if version.get("storage")]
-    metadata = definition["metadata"]
-    if "deletionTimestamp" not in metadata and CLEANUP not in (metadata.get("finalizers") or ()):
-        metadata["finalizers"] = [*(metadata.get("finalizers") or ()), CLEANUP]
-    status = definition.setdefault("status", {})
-    status.setdefault("conditions", None)
-    status.setdefault("acceptedNames", {"plural": "", "kind": ""})
-    status["storedVersions"] = status.get("storedVersions") or stored
-
-
-def establish(definition: Object) -> bool:
-    """Accept the names of a definition; False when that was done already."""
-    status, names = definition["status"], definition["spec"]["names"]
-    if status.get("conditions") and status["acceptedNames"] == names:
-        return False
-    status["acceptedNames"] = dict(names)
-    status["conditions"] = [
-        condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-        condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-    ]
-    return True
-
-
-def condition(type_: str, reason: str, message: str) -> Object:
-    """A condition that holds since now."""
-    return {"type": type_, "status": "True", "lastTransitionTime": now(), "reason": reason, "message": message}
-
-
 DEFAULTS: dict[str, Callable[[Object], None]] = {
     "Pod": set_pod_defaults,
     "Deployment": workloads.deployment_defaults,
@@ -114,7 +72,7 @@ DEFAULTS: dict[str, Callable[[Object], None]] = {
     "ClusterRole": _role,
     "RoleBinding": _binding,
     "ClusterRoleBinding": _binding,
-    "CustomResourceDefinition": _definition,
+    "CustomResourceDefinition": definitions.set_defaults,
 }
 VALIDATORS: dict[str, Callable[[Object], list[Cause]]] = {
     "Deployment": workloads.deployment,
@@ -127,7 +85,7 @@ VALIDATORS: dict[str, Callable[[Object], list[Cause]]] = {
     "Namespace": podsecurity.label_faults,
     "NetworkPolicy": validation.network_policy,
     "PriorityClass": validation.priority_class,
-    "CustomResourceDefinition": validation.definition,
+    "CustomResourceDefinition": definitions.validate,
     "Pod": validation.pod,
     "ConfigMap": validation.data,
     "Secret": validation.data,
@@ -143,6 +101,7 @@ UPDATE_VALIDATORS: dict[str, Callable[[Object, Object], list[Cause]]] = {
     "Secret": validation.data_update,
     "PersistentVolumeClaim": validation.claim_update,
     "PriorityClass": validation.priority_update,
+    "Service": addresses.changed,
     "RoleBinding": validation.binding_update,
     "ClusterRoleBinding": validation.binding_update,
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from apps.localcluster.apiserver import custom, plain, pods, schemas
+from apps.localcluster.apiserver import addresses, custom, plain, pods, schemas
 from apps.localcluster.apiserver.errors import Cause
 from apps.localcluster.apiserver.kinds import Kind
 
@@ -56,7 +56,7 @@ def warnings(kind: Kind, item: Object) -> list[str]:
 
 def validate_update(kind: Kind, old: Object, new: Object) -> list[Cause]:
     if kind.custom:
-        return custom.validate(kind.schema, new)
+        return custom.validate(kind.schema, new, old)
     causes = plain.VALIDATORS[kind.kind](new) if kind.kind in plain.VALIDATORS and kind.kind != "Pod" else []
     check = plain.UPDATE_VALIDATORS.get(kind.kind)
     return causes + (check(old, new) if check else [])
@@ -85,6 +85,8 @@ def keep_parts(kind: Kind, subresource: str, old: Object, new: Object) -> Object
         return result | ({"status": new["status"]} if "status" in new else {})
     if subresource == "finalize":
         return old | {"spec": new.get("spec") or {}, "metadata": old["metadata"]}
+    if kind.resource == "services":
+        addresses.keep(old, new)
     if kind.has_status:
         new.pop("status", None)
         if "status" in old:

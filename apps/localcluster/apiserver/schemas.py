@@ -21,6 +21,16 @@ Object = dict[str, Any]
 
 KEEP = "x-kubernetes-preserve-unknown-fields"
 EITHER = "x-kubernetes-int-or-string"
+QUANTITY: Object = {
+    EITHER: True,
+    "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+    r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
+}
+COPIED = (
+    *("type", "format", "required"),
+    *("x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type"),
+)
+INNER_METADATA = ("name", "namespace", "labels", "annotations", "finalizers")
 GO_TYPES = {
     "string": "string",
     "integer": "int32",
@@ -70,7 +80,7 @@ def _link(node: Object, definitions: dict[str, Object]) -> None:
 
 def _target(child: Object, definitions: dict[str, Object]) -> Object:
     """What a field refers to. The copy shares the inner parts, which are linked in their turn."""
-    reference = child.get("$ref") or (child.get("allOf") or [{}])[0].get("$ref")
+    reference = _reference(child)
     if reference is None:
         _link(child, definitions)
         return child
@@ -80,9 +90,45 @@ def _target(child: Object, definitions: dict[str, Object]) -> Object:
     return target | own | ({"x-present": True} if child.get("default") == {} else {})
 
 
+def _reference(node: Object) -> str | None:
+    found: str | None = node.get("$ref") or (node.get("allOf") or [{}])[0].get("$ref")
+    return found
+
+
 DEFINITIONS = _linked()
 METADATA = DEFINITIONS["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]
 CUSTOM_PROPERTIES: Object = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": METADATA}
+
+
+def embedded(name: str) -> Object:
+    """A type of Kubernetes itself (`core.v1.PodTemplateSpec`) as custom resource definitions spell it out."""
+    definitions = read_definitions()
+    full = next(each for each in definitions if each.endswith(f".{name}"))
+    return _spelled_out({"$ref": full}, definitions)
+
+
+def _spelled_out(node: Object, definitions: dict[str, Object]) -> Object:
+    """References are followed; of the defaults only those of optional fields stay."""
+    name = (_reference(node) or "").rpartition("/")[2]
+    if name.endswith(".Quantity"):
+        return QUANTITY
+    if name.endswith(".IntOrString"):
+        return {EITHER: True}
+    source = definitions[name] if name else node
+    copy = {each: source[each] for each in COPIED if each in source}
+    for field, child in (source.get("properties") or {}).items():
+        if name.endswith(".ObjectMeta") and field not in INNER_METADATA:
+            continue
+        part = _spelled_out(child, definitions)
+        if field not in source.get("required", ()) and child.get("default") not in (None, {}):
+            part = part | {"default": child["default"]}
+        copy.setdefault("properties", {})[field] = part
+    for place in ("items", "additionalProperties"):
+        if isinstance(source.get(place), dict):
+            copy[place] = _spelled_out(source[place], definitions)
+    if copy.get("type") == "object" and not copy.keys() & {"properties", "additionalProperties"}:
+        copy[KEEP] = True
+    return copy
 
 
 def of_kind(group: str, version: str, kind: str) -> Object:

@@ -295,33 +295,3 @@ def binding_update(old: Object, new: Object) -> list[Cause]:
     shown = {"APIGroup": reference.get("apiGroup"), "Kind": reference.get("kind"), "Name": reference.get("name")}
     text = json.dumps(shown, separators=(",", ":"))
     return [Cause("FieldValueInvalid", f"Invalid value: {text}: cannot change roleRef", "roleRef")]
-
-
-def definition(item: Object) -> list[Cause]:
-    """A custom resource definition: its name, and a structural schema for every version."""
-    spec, name = item["spec"], item["metadata"]["name"]
-    causes = []
-    if name != f"{(spec.get('names') or {}).get('plural')}.{spec.get('group')}":
-        causes.append(invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
-    for index, version in enumerate(spec.get("versions") or ()):
-        schema = (version.get("schema") or {}).get("openAPIV3Schema")
-        if schema is None:
-            causes.append(required(f"spec.versions[{index}].schema.openAPIV3Schema"))
-        else:
-            causes += _structural(schema, "spec.validation.openAPIV3Schema")
-    return causes
-
-
-def _structural(schema: Object, path: str) -> list[Cause]:
-    free = schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("x-kubernetes-int-or-string")
-    causes = []
-    if not schema.get("type") and not free:
-        where = "object fields" if path.endswith("]") else "object root" if path.count(".") == 2 else "array items"
-        causes.append(required(f"{path}.type", f"must not be empty for specified {where}"))
-    for name, child in (schema.get("properties") or {}).items():
-        causes += _structural(child, f"{path}.properties[{name}]")
-    if isinstance(schema.get("items"), dict):
-        causes += _structural(schema["items"], f"{path}.items")
-    if isinstance(schema.get("additionalProperties"), dict):
-        causes += _structural(schema["additionalProperties"], f"{path}.additionalProperties")
-    return causes

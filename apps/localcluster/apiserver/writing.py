@@ -7,7 +7,7 @@ then carried out anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,7 +69,7 @@ class Writer:
         check_write_options(request, "CreateOptions")
         body = bodies.parse(request)
         warnings: list[str] = []
-        bodies.check_type(request, body.item)
+        _check_type(request, body.item)
         item = body.item
         unknown = [f'unknown field "{path}"' for path in rules.prune(request.kind, item)]
         bodies.check_faults(request, body.faults + unknown, warnings.append)
@@ -320,6 +320,17 @@ class Writer:
         return await self._create(request, deepcopy(applied), manager, owners, [])
 
 
+def _check_type(request: Request, item: Object) -> None:
+    """Raises StatusError 400. Of a custom kind in a version of which nothing is known, no field is known."""
+    try:
+        bodies.check_type(request, item)
+    except StatusError as error:
+        if request.kind.custom and item.get("apiVersion") != request.kind.api_version:
+            unknown = [name for name in item if name not in ("apiVersion", "kind", "metadata")]
+            error.headers += warning_headers(f'unknown field "{name}"' for name in unknown)
+        raise
+
+
 def _normalise(request: Request, applied: Object) -> None:
     """Bring an applied configuration into stored form. Raises StatusError 500, as a real server does."""
     kind = request.kind
@@ -370,8 +381,9 @@ def patched(request: Request, whole: Object) -> Object:
 
 
 def _answer(status: int, body: bytes, warnings: list[str]) -> Answer:
-    headers = []
-    for text in dict.fromkeys(warnings):
-        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-        headers.append(("Warning", f'299 - "{quoted}"'))
-    return Answer(status, body, headers=headers)
+    return Answer(status, body, headers=warning_headers(warnings))
+
+
+def warning_headers(texts: Iterable[str]) -> list[tuple[str, str]]:
+    quoted = [text.replace("\\", "\\\\").replace('"', '\\"') for text in dict.fromkeys(texts)]
+    return [("Warning", f'299 - "{text}"') for text in quoted]

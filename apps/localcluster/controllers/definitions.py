@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from apps.localcluster.apiserver.admission import DEFINITIONS
-from apps.localcluster.apiserver.plain import CLEANUP, establish
+from apps.localcluster.apiserver.definitions import CLEANUP, DEFINITIONS, establish
 from apps.localcluster.apiserver.store import Event, Key
 from apps.localcluster.controllers.base import Controller
 
@@ -25,7 +24,7 @@ class Definitions(Controller):
             return None
         definition = record.load()
         if not record.deleting:
-            if establish(definition):
+            if establish(definition, self.cluster.registry.clash(definition)):
                 self.store.put(DEFINITIONS, key, definition, record.version)
             self.cluster.registry.install(definition)
             return None

@@ -48,7 +48,7 @@ def test_the_table_of_kinds_is_what_discovery_tells(small: Exchange) -> None:
     [
         "/apis/apps/v1/namespaces/default/statefulsets",
         "/apis/batch/v1/namespaces/default/cronjobs",
-        "/apis/networking.istio.io/v1/namespaces/default/virtualservices",
+        "/apis/networking.istio.io/v1/namespaces/default/gateways",
         "/api/v1/namespaces/default/endpoints",
         "/api/v1/namespaces/default/pods/p/exec",
         "/api/v1/watch/pods",
