@@ -7,9 +7,12 @@ import asyncio
 from apps.localcluster.apiserver.tokens import Tokens
 from apps.localcluster.controllers.base import Cluster, Loop
 from apps.localcluster.controllers.definitions import Definitions
+from apps.localcluster.controllers.deployments import Deployments
 from apps.localcluster.controllers.garbage import GarbageCollector
 from apps.localcluster.controllers.namespaces import Namespaces
 from apps.localcluster.controllers.quotas import QuotaStatus
+from apps.localcluster.controllers.replicasets import ReplicaSets
+from apps.localcluster.controllers.scheduler import Scheduler
 
 
 class Controllers:
@@ -22,6 +25,9 @@ class Controllers:
             Definitions(cluster),
             GarbageCollector(cluster),
             QuotaStatus(cluster),
+            ReplicaSets(cluster),
+            Deployments(cluster),
+            Scheduler(cluster),
         ]
         self.loops = [Loop(each) for each in controllers]
 

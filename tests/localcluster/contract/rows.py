@@ -60,7 +60,7 @@ def small(folder: Path) -> Iterator[Row]:
         api = Api(cluster.server, cluster.token, cluster.ca_pem)
         with api, _node_agent(folder, cluster.kubeconfig):
             wait_until(lambda: _all_ready(api), 60)
-            has = frozenset({NODES, WEBHOOKS, HISTORY})
+            has = frozenset({NODES, SCHEDULER, WEBHOOKS, HISTORY})
             yield Row("small", cluster.server, cluster.token, trust, has, patience=5, offers_less=True)
 
 
