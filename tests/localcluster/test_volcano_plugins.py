@@ -2,48 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from apps.localcluster.volcano import plugins, pods
 from apps.localcluster.volcano.objects import name, replicas, tasks
 from tests.localcluster.volcano_cases import Object, admitted, case, cases, created
-
-
-def container_facts(container: Object, *, init: bool) -> Object:
-    env: dict[str, Any] = {}
-    for entry in container.get("env") or []:
-        assert entry["name"] not in env, "a variable set twice"
-        env[entry["name"]] = [entry["valueFrom"]] if "valueFrom" in entry else entry["value"]
-    mounts = sorted([m["mountPath"], m.get("subPath", ""), m["name"]] for m in container.get("volumeMounts") or [])
-    ports = [[port["name"], port["containerPort"]] for port in container.get("ports") or []]
-    own = {"command": container.get("command"), "image": container["image"]} if init else {}
-    return {"env": env, "mounts": mounts, **({"ports": ports} if ports else {}), **own}
-
-
-def pod_facts(pod: Object) -> Object:
-    spec = pod["spec"]
-    facts = {f"init:{c['name']}": container_facts(c, init=True) for c in spec.get("initContainers") or []}
-    facts |= {c["name"]: container_facts(c, init=False) for c in spec["containers"]}
-    facts |= {key: spec[key] for key in ("hostname", "subdomain") if key in spec}
-    volumes = []
-    for volume in spec.get("volumes") or []:
-        kind = next(key for key in volume if key != "name")
-        default = {"defaultMode": 420} if kind == "configMap" else {}  # given by the server
-        volumes.append([volume["name"], kind, {**volume[kind], **default}])
-    return {**facts, **({"volumes": sorted(volumes)} if volumes else {})}
-
-
-def object_facts(item: Object) -> Object:
-    owner = [f"{reference['kind']}/{reference['name']}" for reference in item["metadata"]["ownerReferences"]]
-    if item["kind"] == "ConfigMap":
-        return {"owner": owner, "data": item["data"]}
-    if item["kind"] == "Secret":
-        return {"owner": owner, "keys": sorted(item["stringData"]), "type": item["type"]}
-    spec = {"type": "ClusterIP", "clusterIP": "<ip>", **item["spec"]} if item["kind"] == "Service" else item["spec"]
-    return {"owner": owner, "spec": spec}
-
+from tests.localcluster.volcano_made import object_facts, pod_facts
 
 RECORDED = [found for found in cases("06") if found["outcome"].get("facts")]
 

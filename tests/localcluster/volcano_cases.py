@@ -11,6 +11,7 @@ from typing import Any
 from apps.localcluster.volcano.admission import jobs, queues
 
 Object = dict[str, Any]
+GPU = "nvidia.com/gpu"
 
 FOLDER = Path(__file__).parents[1] / "cases" / "volcano"
 SETUP: Object = json.loads((FOLDER / "00-setup.json").read_text())
@@ -20,6 +21,10 @@ def cases(*topics: str) -> Iterator[Object]:
     for topic in topics:
         for file in sorted(FOLDER.glob(f"{topic}*.json")):
             yield from json.loads(file.read_text())
+
+
+def every_case() -> Iterator[Object]:
+    return cases(*(f"{topic:02d}" for topic in range(1, 13)))
 
 
 def case(wanted: str) -> Object:
@@ -73,3 +78,22 @@ def nodes(fleet: str) -> list[Object]:
         for pool in SETUP["fleets"][fleet]
         for index in range(pool["count"])
     ]
+
+
+OVERCOMMIT = 1.2
+
+
+def fits_the_door(found: Object) -> bool:
+    """Whether all jobs of a case together are let in at once: they ask for no more accelerators than the scheduler
+    hands out places for, and no queue has limits. Where such a job was seen to wait, the one before it had just been
+    placed and counted twice for a moment, as let in and as placed."""
+    if any(queue["spec"].keys() & {"capability", "deserved", "guarantee"} for queue in created(found, "Queue")):
+        return False
+    asked = sum(
+        int(task.get("replicas", 0)) * int(container.get("resources", {}).get("requests", {}).get(GPU, 0))
+        for job in created(found)
+        for task in job["spec"].get("tasks", [])
+        for container in task.get("template", {}).get("spec", {}).get("containers", [])
+    )
+    there = sum(pool["count"] * int(pool["capacity"].get(GPU, 0)) for pool in SETUP["fleets"][found["fleet"]])
+    return asked <= OVERCOMMIT * there

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 import urllib.parse
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ import httpx
 from tests.localcluster.contract.rows import Row
 
 READ_SECONDS = 70.0
+STREAM_SECONDS = 900.0
 PATIENCE_SECONDS = 60.0
 
 
@@ -73,6 +75,14 @@ class Exchange:
             if response.status_code != 429 or not patient or time.monotonic() > deadline:
                 return Answer(response.status_code, response.headers.multi_items(), wire)
             pause.wait(0.3)
+
+    def lines(self, request: dict[str, Any]) -> Iterator[str]:
+        """Those of an answer that comes bit by bit."""
+        response = self._http.send(self.build(request, read_seconds=STREAM_SECONDS), stream=True)
+        try:
+            yield from filter(None, response.iter_lines())
+        finally:
+            response.close()
 
     def ask(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Answer:
         """A request that was not recorded: to make ready and to clear away."""

@@ -1,0 +1,44 @@
+"""Jobs, queues and nodes come to what they came to under real Volcano when it was recorded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.localcluster.contract.rows import GIVEN
+from tests.localcluster.contract.volcano import score
+from tests.localcluster.contract.volcano.sites import SITES, Site
+
+LONGEST_SECONDS = 600  # two hundred jobs at once; the control plane may have to be built first
+MARKS = [pytest.mark.prove, pytest.mark.timeout(1800)]
+
+
+def asked() -> Iterator[Any]:
+    """Every case on every row. `make test` asks the small cluster those that the tests in memory leave out."""
+    for name in SITES:
+        if name == "given" and GIVEN not in os.environ:
+            continue
+        for case in score.load():
+            marks = () if name == "small" and case in score.SOON else MARKS
+            yield pytest.param(name, case, marks=marks, id=f"{name}-{case}")
+
+
+@pytest.fixture(scope="session")
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with SITES[request.param](tmp_path_factory.mktemp("volcano")) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("site", "name"), asked(), indirect=["site"])
+def test_outcome(site: Site, name: str) -> None:
+    outcome, why = score.outcome(site, score.load()[name])
+    known, reason = score.LEFT.get((site.name, name), ("", ""))
+    if outcome == "skipped":
+        pytest.skip(why)
+    elif known and outcome == known:
+        pytest.xfail(f"{outcome}: {reason}")
+    assert outcome == "matched", why
+    assert not known, f"{name} comes out as recorded: take it out of left.yaml"

@@ -1,0 +1,443 @@
+"""A thousand random gangs, fleets and queues: no session of the scheduler breaks a rule, whatever comes in what order.
+
+The rules are written here once more, from what Volcano promises, and on plain objects: nothing of the scheduler's own
+arithmetic judges it. VOLCANO_EXAMPLES=20000 looks further, each time somewhere else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from apps.localcluster.volcano.admission import queues as admission
+from apps.localcluster.volcano.scheduler import session
+from apps.localcluster.volcano.scheduler.model import Snapshot
+from apps.localcluster.volcano.scheduler.settings import Settings
+from tests.localcluster.volcano_cases import SETUP, Object, open_queue
+
+DEEPER = "VOLCANO_EXAMPLES"
+GPU, CPU, PODS = "nvidia.com/gpu", "cpu", "pods"
+COUNTED = (GPU, CPU, PODS)
+SETTINGS = {name: Settings.parse(text) for name, text in SETUP["schedulers"].items() if name != "spread"}
+GROUP_NAME = "scheduling.k8s.io/group-name"
+CLASSES = {"": 0, "low": 10, "high": 1000}
+GUARDED = {"key": "reserved", "value": "vip", "effect": "NoSchedule"}
+REST_SESSIONS = 30
+
+
+# --- what may come --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A gang: pods by role, those of them that it needs, and what becomes of it later."""
+
+    roles: tuple[tuple[int, int], ...]  # (replicas, least)
+    gpus: int
+    cpus: int
+    queue: str
+    priority: str
+    polite: bool = False
+    protected: bool = False
+    tolerant: bool = False
+    ends_one: bool = False
+    """Before it comes, a gang that runs comes to its end."""
+
+
+ROLES = st.lists(
+    st.tuples(st.integers(1, 6), st.sampled_from([0, 5, 5, 2])).map(lambda r: (r[0], max(1, r[0] - r[1]))),
+    min_size=1,
+    max_size=2,
+).map(tuple)
+
+
+def wishes(*priorities: str) -> st.SearchStrategy[list[Wish]]:
+    one = st.builds(
+        Wish,
+        ROLES,
+        st.sampled_from([4, 8, 4, 2, 0]),
+        st.sampled_from([1, 1, 1, 4]),
+        st.sampled_from(["qa", "qa", "qa", "qb", "qc", "default"]),
+        st.sampled_from(priorities),
+        polite=st.sampled_from([False, False, False, True]),
+        protected=st.sampled_from([False, False, False, True]),
+        tolerant=st.booleans(),
+        ends_one=st.sampled_from([False, False, False, True]),
+    )
+    return st.lists(one, min_size=1, max_size=4)
+
+
+AMOUNT = st.integers(0, 32)
+QUEUES = st.fixed_dictionaries(
+    {"reclaimable": st.sampled_from([True] * 7 + [False]), "closed": st.sampled_from([False] * 7 + [True])},
+    optional={"capability": AMOUNT, "deserved": AMOUNT, "guarantee": st.integers(0, 8)},
+)
+ILLS = ("cordoned", "tainted", "dead")
+NODES = st.lists(
+    st.fixed_dictionaries(
+        {
+            GPU: st.sampled_from([8, 8, 8, 4, 0]),
+            CPU: st.sampled_from([64, 16, 4]),
+            PODS: st.sampled_from([16, 16, 3]),
+            "ill": st.sampled_from(["", "", "", "", "", *ILLS]),
+        }
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+def node(number: int, wish: Object) -> Object:
+    marks = {ill: wish["ill"] == ill for ill in ILLS}
+    return {
+        "metadata": {"name": f"n-{number}", "labels": {}},
+        "spec": {"unschedulable": marks["cordoned"], "taints": [GUARDED] if marks["tainted"] else []},
+        "status": {
+            "allocatable": {key: str(wish[key]) for key in COUNTED} | {"memory": "1Ti"},
+            "conditions": [{"type": "Ready", "status": "Unknown" if marks["dead"] else "True"}],
+        },
+    }
+
+
+def queue(label: str, wish: Object, parent: str) -> Object:
+    spec: Object = {"reclaimable": wish["reclaimable"]} | ({"parent": parent} if parent else {})
+    spec |= {kind: {GPU: str(wish[kind])} for kind in ("capability", "deserved") if kind in wish}
+    if "guarantee" in wish:
+        spec["guarantee"] = {"resource": {GPU: str(wish["guarantee"])}}
+    return open_queue(label, **spec)
+
+
+@dataclass
+class World:
+    """A cluster in memory whose controllers and nodes do at once what they are told."""
+
+    settings: Settings
+    nodes: list[Object]
+    queues: dict[str, Object]
+    groups: dict[str, Object] = field(default_factory=dict)
+    pods: dict[str, Object] = field(default_factory=dict)
+    wishes: dict[str, Wish] = field(default_factory=dict)
+    number: int = 0
+    made: int = 0
+
+    def submit(self, wish: Wish) -> None:
+        self.number += 1
+        label = f"j{self.number}"
+        self.wishes[label] = wish
+        least = sum(each for _, each in wish.roles)
+        amounts = {GPU: str(wish.gpus * least), CPU: str(wish.cpus * least), PODS: str(least)}
+        self.groups[label] = {
+            "metadata": {
+                "name": label,
+                "namespace": "team-a",
+                "uid": label,
+                "creationTimestamp": f"2026-01-01T00:{self.number:02d}:00Z",
+            },
+            "spec": {
+                "queue": wish.queue,
+                "minMember": least,
+                "minTaskMember": {f"r{index}": each for index, (_, each) in enumerate(wish.roles)},
+                "priorityClassName": wish.priority,
+                "minResources": {key: value for key, value in amounts.items() if value != "0"},
+            },
+            "status": {},
+        }
+
+    def make_pods(self) -> None:
+        """Pods of those that were let in, and new ones for those that were taken."""
+        for label, wish in self.wishes.items():
+            if self.groups[label]["status"].get("phase", "Pending") == "Pending":
+                continue
+            for index, (replicas, _) in enumerate(wish.roles):
+                for number in range(replicas):
+                    called = f"{label}-r{index}-{number}"
+                    if called not in self.pods:
+                        self.made += 1
+                        self.pods[called] = pod(called, label, f"r{index}", wish, self.made)
+
+    def end(self) -> None:
+        """The first gang that runs comes to its end, pods and all."""
+        running = [label for label, group in self.groups.items() if group["status"].get("phase") == "Running"]
+        for label in running[:1]:
+            del self.groups[label], self.wishes[label]
+            self.pods = {called: item for called, item in self.pods.items() if owner(item) != label}
+
+    def schedule(self) -> session.Decisions:
+        return session.run(
+            Snapshot(
+                self.nodes,
+                list(self.pods.values()),
+                list(self.groups.values()),
+                list(self.queues.values()),
+                {},
+                [],
+                CLASSES,
+            ),
+            self.settings,
+        )
+
+    def follow(self, decisions: session.Decisions) -> None:
+        """What was going is gone, what was bound runs, what was taken is going."""
+        self.pods = {k: p for k, p in self.pods.items() if "deletionTimestamp" not in p["metadata"]}
+        for item, where in decisions.bindings:
+            item["spec"]["nodeName"], item["status"] = where, {"phase": "Running"}
+        for eviction in decisions.evictions:
+            eviction.pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        for report in decisions.reports:
+            report.group["status"] = report.status
+
+
+def pod(called: str, label: str, role: str, wish: Wish, age: int) -> Object:
+    requests = {GPU: str(wish.gpus), CPU: str(wish.cpus)}
+    annotations = {GROUP_NAME: label, "volcano.sh/task-spec": role}
+    return {
+        "metadata": {
+            "name": called,
+            "namespace": "team-a",
+            "uid": f"p-{age}",
+            "creationTimestamp": f"2026-01-01T01:{age // 60 % 60:02d}:{age % 60:02d}Z",
+            "annotations": annotations | ({"volcano.sh/preemptable": "false"} if wish.protected else {}),
+        },
+        "spec": {
+            "schedulerName": "volcano",
+            "priority": CLASSES[wish.priority],
+            "preemptionPolicy": "Never" if wish.polite else "PreemptLowerPriority",
+            "tolerations": [{"key": "reserved", "operator": "Exists"}] if wish.tolerant else [],
+            "containers": [
+                {"name": "main", "resources": {"requests": {k: v for k, v in requests.items() if v != "0"}}}
+            ],
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+# --- the rules ------------------------------------------------------------------------------------------------------
+
+
+def owner(item: Object) -> str:
+    return str(item["metadata"]["annotations"][GROUP_NAME])
+
+
+def asks(item: Object) -> Counter[str]:
+    requests = item["spec"]["containers"][0]["resources"]["requests"]
+    return Counter({PODS: 1, GPU: int(requests.get(GPU, 0)), CPU: int(requests[CPU])})
+
+
+@dataclass(frozen=True)
+class Before:
+    """What was so before a session: for the rules to compare with."""
+
+    held: dict[str, Counter[str]]
+    placed: dict[str, Counter[str]]  # of a gang, pods with a node by role
+    waiting: set[str]  # gangs with pods that have no node
+    let_in: set[str]
+
+    @classmethod
+    def of(cls, world: World) -> Before:
+        groups = world.groups.items()
+        return cls(
+            held(world),
+            placed(world),
+            {owner(item) for item in world.pods.values() if "nodeName" not in item["spec"]},
+            {label for label, group in groups if group["status"].get("phase", "Pending") != "Pending"},
+        )
+
+
+def held(world: World) -> dict[str, Counter[str]]:
+    """By queue: what its pods hold that run or will, not what is going."""
+    found: dict[str, Counter[str]] = {label: Counter() for label in world.queues}
+    for item in staying(world):
+        found[world.wishes[owner(item)].queue].update(asks(item))
+    return found
+
+
+def placed(world: World) -> dict[str, Counter[str]]:
+    found: dict[str, Counter[str]] = {label: Counter() for label in world.groups}
+    for item in staying(world):
+        found[owner(item)][item["metadata"]["annotations"]["volcano.sh/task-spec"]] += 1
+    return found
+
+
+def staying(world: World) -> Iterator[Object]:
+    for item in world.pods.values():
+        if "nodeName" in item["spec"] and "deletionTimestamp" not in item["metadata"]:
+            yield item
+
+
+def family(world: World, label: str) -> list[str]:
+    """The queue and all below it."""
+    below = [other for other, item in world.queues.items() if item["spec"].get("parent") == label]
+    return [label, *(each for child in below for each in family(world, child))]
+
+
+def limit(world: World, label: str, kind: str) -> int | None:
+    part: Any = world.queues[label]["spec"].get(kind) or {}
+    value = (part.get("resource") or {} if kind == "guarantee" else part).get(GPU)
+    return None if value is None else int(value)
+
+
+def deserved(world: World, label: str) -> int:
+    """A queue deserves what it says, not more than its capability, not less than its guarantee."""
+    given = [amount for kind in ("deserved", "capability") if (amount := limit(world, label, kind)) is not None]
+    named = limit(world, label, "deserved") is not None
+    return max(min(given) if named else 0, limit(world, label, "guarantee") or 0)
+
+
+def no_node_holds_more_than_it_has(world: World) -> None:
+    used: dict[str, Counter[str]] = {}
+    for item in world.pods.values():  # those that are going hold their place until they are gone
+        if "nodeName" in item["spec"]:
+            used.setdefault(item["spec"]["nodeName"], Counter()).update(asks(item))
+    for each in world.nodes:
+        for resource in COUNTED:
+            amount = used.get(each["metadata"]["name"], Counter())[resource]
+            assert amount <= int(each["status"]["allocatable"][resource]), (each["metadata"]["name"], resource)
+
+
+def no_pod_comes_to_a_closed_node(world: World, decisions: session.Decisions) -> None:
+    nodes = {each["metadata"]["name"]: each for each in world.nodes}
+    for item, where in decisions.bindings:
+        chosen = nodes[where]
+        assert not chosen["spec"]["unschedulable"], "cordoned"
+        assert not chosen["spec"]["taints"] or item["spec"]["tolerations"], "tainted"
+        assert chosen["status"]["conditions"][0]["status"] == "True", "not ready"
+
+
+def a_gang_starts_whole_or_not_at_all(world: World, decisions: session.Decisions) -> None:
+    now = placed(world)
+    for label in {owner(item) for item, _ in decisions.bindings}:
+        spec = world.groups[label]["spec"]
+        assert now[label].total() >= spec["minMember"], f"{label} starts with {now[label].total()}"
+        for role, least in spec["minTaskMember"].items():
+            assert now[label][role] >= least, f"{label} starts without its {role}"
+
+
+def a_queue_gets_no_more_than_its_limits(world: World, before: Before, decisions: session.Decisions) -> None:
+    now, hierarchy = held(world), world.settings.has("capacity", "enableHierarchy")
+    limited = world.settings.has("capacity") or world.settings.has("proportion")
+    for label in {world.wishes[owner(item)].queue for item, _ in decisions.bindings}:
+        assert world.queues[label]["status"]["state"] == "Open", f"{label} is closed and is given something"
+        line = [label]
+        while hierarchy and (parent := world.queues[line[-1]]["spec"].get("parent")):
+            line.append(parent)
+        for each in line if limited else []:
+            amount = sum(now[one][GPU] for one in (family(world, each) if hierarchy else [each]))
+            grown = amount > sum(before.held[one][GPU] for one in (family(world, each) if hierarchy else [each]))
+            capability = limit(world, each, "capability")
+            assert not grown or capability is None or amount <= capability, f"{each} has {amount} of {capability}"
+        if limited and not hierarchy and now[label][GPU] > before.held[label][GPU]:
+            whole = sum(int(each["status"]["allocatable"][GPU]) for each in world.nodes)
+            others = sum(limit(world, other, "guarantee") or 0 for other in world.queues if other != label)
+            assert now[label][GPU] <= max(whole - others, limit(world, label, "guarantee") or 0), "guaranteed to others"
+    for label, group in world.groups.items():
+        if label not in before.let_in and group["status"].get("phase", "Pending") != "Pending":
+            assert world.queues[world.wishes[label].queue]["status"]["state"] == "Open", "let in by a closed queue"
+            assert not hierarchy or len(family(world, world.wishes[label].queue)) == 1, "let in by an inner queue"
+
+
+def preemption_is_for_the_more_important(world: World, before: Before, decisions: session.Decisions) -> None:
+    gangs_are_safe = world.settings.has("gang", "enablePreemptable")
+    for eviction in decisions.evictions:
+        victim = owner(eviction.pod)
+        assert not world.wishes[victim].protected
+        if eviction.reason != "preempt":
+            continue
+        least = CLASSES[world.wishes[victim].priority]
+        wanting = [
+            wish
+            for label, wish in world.wishes.items()
+            if label in before.waiting and wish.queue == world.wishes[victim].queue and not wish.polite
+        ]
+        assert any(CLASSES[wish.priority] > least for wish in wanting), f"{victim} is preempted for nobody"
+        if gangs_are_safe:
+            assert placed(world)[victim].total() >= world.groups[victim]["spec"]["minMember"], f"{victim} is broken"
+
+
+def reclaim_takes_only_what_was_borrowed(world: World, before: Before, decisions: session.Decisions) -> None:
+    taken: dict[str, list[Counter[str]]] = {}
+    for eviction in decisions.evictions:
+        if eviction.reason == "reclaim":
+            taken.setdefault(world.wishes[owner(eviction.pod)].queue, []).append(asks(eviction.pod))
+    for label, pods in taken.items():
+        assert world.queues[label]["spec"]["reclaimable"], f"{label} may not be reclaimed from"
+        waiting = {world.wishes[each].queue for each in before.waiting & before.let_in} - {label}
+        assert waiting, f"{label} is reclaimed from for nobody"
+        if not world.settings.has("capacity"):
+            continue
+        left = before.held[label][GPU] - sum(each[GPU] for each in pods)
+        assert left >= (limit(world, label, "guarantee") or 0) or not any(e[GPU] for e in pods), "less than guaranteed"
+        if limit(world, label, "deserved") is not None and deserved(world, label):
+            # Before the last one went it still had more than it deserves.
+            assert any(not each[GPU] or left + each[GPU] > deserved(world, label) for each in pods), (
+                "less than deserved"
+            )
+        asking = {each for each in waiting if before.held[each][GPU] < deserved(world, each)}
+        assert asking or not world.settings.has("capacity"), "nobody has less than it deserves"
+
+
+def judge(world: World, before: Before, decisions: session.Decisions) -> None:
+    no_node_holds_more_than_it_has(world)
+    no_pod_comes_to_a_closed_node(world, decisions)
+    a_gang_starts_whole_or_not_at_all(world, decisions)
+    a_queue_gets_no_more_than_its_limits(world, before, decisions)
+    preemption_is_for_the_more_important(world, before, decisions)
+    reclaim_takes_only_what_was_borrowed(world, before, decisions)
+
+
+# --- all of it ------------------------------------------------------------------------------------------------------
+
+
+def settle(world: World) -> None:
+    for _ in range(REST_SESSIONS):
+        world.make_pods()
+        before, decisions = Before.of(world), world.schedule()
+        world.follow(decisions)
+        judge(world, before, decisions)
+        if not decisions.bindings and not decisions.evictions and before.let_in == Before.of(world).let_in:
+            return
+
+
+def known_queues(wishes: dict[str, Object], *, hierarchy: bool) -> dict[str, Object]:
+    """Those of them that admission takes."""
+    known = {"default": open_queue(), "root": open_queue("root")}
+    for label, wish in wishes.items():
+        item = queue(label, wish, "dept" if hierarchy and label in ("qa", "qb") else "root")
+        if admission.refuse_create(item, known):
+            item = queue(label, {"reclaimable": wish["reclaimable"]}, item["spec"]["parent"])
+        known[label] = item
+        if wish["closed"]:
+            item["status"]["state"] = "Closed"
+    return known
+
+
+@settings(
+    max_examples=int(os.environ.get(DEEPER, "1000")),
+    derandomize=DEEPER not in os.environ,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+@given(
+    NODES,
+    st.fixed_dictionaries(dict.fromkeys(("dept", "qa", "qb", "qc"), QUEUES)),
+    wishes("low", "low", ""),  # they fill the fleet
+    wishes("high", "high", "low"),  # and these want it
+    st.sampled_from([*sorted(SETTINGS), *[name for name in sorted(SETTINGS) if "overcommit" in name] * 3]),
+)
+def test_no_session_breaks_a_rule(
+    fleet: list[Object], queues: dict[str, Object], first: list[Wish], then: list[Wish], setting: str
+) -> None:
+    scheduler = SETTINGS[setting]
+    known = known_queues(queues, hierarchy=scheduler.has("capacity", "enableHierarchy"))
+    world = World(scheduler, [node(number, wish) for number, wish in enumerate(fleet)], known)
+    for wish in first + then:
+        if wish.ends_one:
+            world.end()
+        world.submit(wish)
+        settle(world)
