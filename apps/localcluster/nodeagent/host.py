@@ -11,6 +11,7 @@ from typing import Any
 
 from apps.localcluster.client import Key, KubeClient
 from apps.localcluster.nodeagent import network, records, slots
+from apps.localcluster.nodeagent.actions import Actions
 from apps.localcluster.nodeagent.events import OncePer, Recorder
 from apps.localcluster.nodeagent.fleet import Node
 from apps.localcluster.nodeagent.images import Image
@@ -56,6 +57,7 @@ class Host:
     records: dict[str, PodRecord] = field(default_factory=dict)
     ready: set[str] = field(default_factory=set)
     children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    actions: Actions = field(default_factory=Actions)
     once: OncePer = field(default_factory=lambda: OncePer(REPEAT))
 
     def load(self) -> None:

@@ -89,7 +89,8 @@ def order(folder: Path, container: Object, image: Image, around: Surroundings) -
     cwd = container.get("workingDir") or image.workdir
     own_files = _own_files(folder)
     if machine.mounts:
-        view = _view(folder, own_files, image, seen, around)
+        last_words = container.get("terminationMessagePath") or TERMINATION_LOG
+        view = _view(folder, own_files, image, (*seen, _message_file(folder, last_words)), around)
     else:
         view = None
         argv = [volumes.rewritten(part, seen) for part in argv]
@@ -145,15 +146,20 @@ def _paths(seen: Sequence[Mount], hosts: Path) -> dict[str, str]:
     return {**named, "MAAS_HOSTS_FILE": str(hosts)}
 
 
+def _message_file(folder: Path, target: str) -> Mount:
+    """Where the container leaves its last words; the shim reads them."""
+    file = folder / "termination-log"
+    file.touch()
+    file.chmod(0o666)
+    return Mount("", file, os.path.normpath(target), readonly=False)
+
+
 def _view(folder: Path, files: Path, image: Image, seen: Sequence[Mount], around: Surroundings) -> sandbox.View:
     links, system = sandbox.system_view()
     covered = [bind.target for bind in system]
     own = [path for path in image.folders() if not any(path == top or path.startswith(f"{top}/") for top in covered)]
     binds = [*system, *(sandbox.Bind(path, path, readonly=True, system=True) for path in own if Path(path).is_dir())]
-    (folder / "termination-log").touch()
-    (folder / "termination-log").chmod(0o666)
-    single = {"/etc/hosts": around.hosts, TERMINATION_LOG: folder / "termination-log"}
-    binds += [sandbox.Bind(str(source), target) for target, source in single.items()]
+    binds.append(sandbox.Bind(str(around.hosts), "/etc/hosts"))
     binds += [sandbox.Bind(str(mount.source), mount.target, mount.readonly) for mount in seen]
     return sandbox.View(
         root=str(files / "root"),

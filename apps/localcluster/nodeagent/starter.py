@@ -170,13 +170,13 @@ class Starter:
             return Waiting("CreateContainerConfigError", str(error))
         self._tell_limits(pod, container)
         events.normal(pod, "Pulled", f'Container image "{container["image"]}" already present on machine', name)
-        events.normal(pod, "Created", f"Created container: {name}", name)
+        events.normal(pod, "Created", "Container created", name)
         await self.spawn(order)
         done = attempt(folder)
         if done.ended and done.ended["reason"] == "StartError":
             events.warning(pod, "Failed", f"Error: {done.ended['message']}", name)
         elif done.started:
-            events.normal(pod, "Started", f"Started container {name}", name)
+            events.normal(pod, "Started", "Container started", name)
         return None
 
     async def spawn(self, order: Order) -> None:

@@ -20,13 +20,20 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Seen:
-    """One container: its attempts (oldest first) and, where it is not running, what it waits for."""
+    """One container: its attempts (oldest first) and, where it is not running, what it waits for.
+
+    `started` and `healthy` are what its startup and readiness probes say of a run; `init` ones come before the others,
+    and a `sidecar` among them stays.
+    """
 
     name: str
     image: str
     attempts: Sequence[Attempt] = ()
     waiting: Waiting | None = None
-    known: bool = True
+    init: bool = False
+    sidecar: bool = False
+    started: bool = True
+    healthy: bool = True
 
     @property
     def last(self) -> Attempt | None:
@@ -40,6 +47,15 @@ class Seen:
     def code(self) -> int | None:
         """Exit code of the newest attempt, None while it runs or has not begun."""
         return int(self.last.ended["code"]) if self.last and self.last.ended else None
+
+    @property
+    def done(self) -> bool:
+        """Of an init container: the next ones may begin."""
+        return self.running and self.started if self.sidecar else self.code == 0 and not self.waiting
+
+    @property
+    def ready(self) -> bool:
+        return self.done if self.init and not self.sidecar else self.running and self.started and self.healthy
 
 
 def seconds(stamp: str) -> str:
@@ -78,11 +94,11 @@ def container_status(uid: str, seen: Seen) -> Object:
     status: Object = {
         "name": seen.name,
         "image": seen.image,
-        "imageID": f"local/{seen.image}" if seen.known and last else "",
+        "imageID": f"local/{seen.image}" if last else "",
         "state": state,
         "lastState": {"terminated": _terminated(uid, seen.name, previous)} if previous and previous.ended else {},
-        "ready": seen.running,
-        "started": seen.running,
+        "ready": seen.ready,
+        "started": seen.running and seen.started,
         "restartCount": last.number if last else 0,
     }
     if last and (last.started or last.ended):
@@ -90,19 +106,28 @@ def container_status(uid: str, seen: Seen) -> Object:
     return status
 
 
-def init_done(inits: Sequence[Seen]) -> bool:
-    return all(seen.code == 0 and not seen.waiting for seen in inits)
+def entries(pod: Object) -> list[Object]:
+    """What the API knows of a pod's containers."""
+    known = pod.get("status") or {}
+    return [*(known.get("initContainerStatuses") or ()), *(known.get("containerStatuses") or ())]
+
+
+def begun(containers: Sequence[Seen]) -> bool:
+    """Whether any container proper has ever run: then the pod has been initialized, whatever its sidecars do."""
+    return any(seen.attempts for seen in containers)
 
 
 def phase(policy: str, inits: Sequence[Seen], containers: Sequence[Seen]) -> str:
     """Pending, Running, Succeeded or Failed."""
-    if not init_done(inits):
-        failed = any(seen.code not in (None, 0) and not seen.waiting for seen in inits)
+    if not begun(containers) and not all(seen.done for seen in inits):
+        failed = any(seen.code not in (None, 0) and not seen.waiting for seen in inits if not seen.sidecar)
         return "Failed" if failed and policy == "Never" else "Pending"
     if any(seen.code is None and not seen.running for seen in containers):
         return "Pending"  # one has not begun yet
     if any(seen.running for seen in containers) or policy == "Always":
         return "Running"
+    if any(seen.running for seen in inits):
+        return "Running"  # until the sidecars have been ended
     if all(seen.code == 0 for seen in containers):
         return "Succeeded"
     return "Failed" if policy == "Never" else "Running"
@@ -113,21 +138,36 @@ def final_phase(containers: Sequence[Seen]) -> str:
     return "Succeeded" if containers and all(seen.code == 0 for seen in containers) else "Failed"
 
 
-def _conditions(name: str, inits: Sequence[Seen], containers: Sequence[Seen]) -> list[Object]:
+def _conditions(name: str, pod: Object, inits: Sequence[Seen], containers: Sequence[Seen]) -> list[Object]:
     """Initialized, ContainersReady and Ready, without times."""
-    pending = [seen.name for seen in inits if not (seen.code == 0 and not seen.waiting)]
+    pending = [] if begun(containers) else [seen.name for seen in inits if not seen.done]
     initialized: Object = {"type": "Initialized", "status": "False" if pending else "True"}
-    if pending:
+    if name == "Succeeded":
+        initialized["reason"] = "PodCompleted"
+    elif pending:
         initialized["reason"] = "ContainersNotInitialized"
         initialized["message"] = f"containers with incomplete status: [{' '.join(pending)}]"
-    unready = [seen.name for seen in containers if not seen.running]
+    unready = [seen.name for seen in (*inits, *containers) if not seen.ready and (seen.sidecar or not seen.init)]
     ready: Object = {"status": "False" if unready else "True"}
     if name in ENDED:
         ready = {"status": "False", "reason": "PodCompleted" if name == "Succeeded" else "PodFailed"}
     elif unready:
         message = f"containers with unready status: [{' '.join(unready)}]"
         ready |= {"reason": "ContainersNotReady", "message": message}
-    return [initialized, {"type": "ContainersReady", **ready}, {"type": "Ready", **ready}]
+    gates = _gates(pod) if ready["status"] == "True" else {}
+    return [initialized, {"type": "ContainersReady", **ready}, {"type": "Ready", **ready, **gates}]
+
+
+def _gates(pod: Object) -> Object:
+    """What keeps a pod unready whose containers are ready: conditions that others have to set."""
+    known = {each["type"]: each["status"] for each in (pod.get("status") or {}).get("conditions") or ()}
+    told = []
+    for gate in (each["conditionType"] for each in pod["spec"].get("readinessGates") or ()):
+        if gate not in known:
+            told.append(f'corresponding condition of pod readiness gate "{gate}" does not exist.')
+        elif known[gate] != "True":
+            told.append(f'the status of pod readiness gate "{gate}" is not "True", but {known[gate]}')
+    return {"status": "False", "reason": "ReadinessGatesNotReady", "message": ", ".join(told)} if told else {}
 
 
 def conditions(before: Sequence[Object], wanted: Sequence[Object], now: str) -> list[Object]:
@@ -166,7 +206,10 @@ def pod_status(report: Report, now: str) -> Object:
     elif report.ending and not any(seen.running for seen in (*report.inits, *report.containers)):
         name = final_phase(report.containers)
     before = (report.pod.get("status") or {}).get("conditions") or ()
-    wanted = _conditions(name, report.inits, report.containers)
+    wanted = _conditions(name, report.pod, report.inits, report.containers)
+    wanted.append(
+        {"type": "PodReadyToStartContainers", "status": "True" if report.ip and name not in ENDED else "False"}
+    )
     if not any(condition["type"] == "PodScheduled" for condition in before):
         wanted.append({"type": "PodScheduled", "status": "True"})
     status: Object = {

@@ -7,22 +7,23 @@ import asyncio
 import logging
 import os
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from apps.localcluster.client import ApiError
-from apps.localcluster.nodeagent import launch, records, restarts, slots, status
-from apps.localcluster.nodeagent.fleet import HOST_IP
+from apps.localcluster.nodeagent import launch, records, restarts, slots, starting, status
 from apps.localcluster.nodeagent.host import DEFAULT_GRACE, Host, NoDevices
 from apps.localcluster.nodeagent.images import Image
+from apps.localcluster.nodeagent.probes import Prober
 from apps.localcluster.nodeagent.records import Attempt, PodFolder, PodRecord
+from apps.localcluster.nodeagent.reporting import FOREVER, Reporter, Round, containers_of, is_sidecar, last_of
 from apps.localcluster.nodeagent.restarts import Later, Start, Stay
-from apps.localcluster.nodeagent.shim import now
 from apps.localcluster.nodeagent.starter import Starter
-from apps.localcluster.nodeagent.status import Report, Seen, Waiting
+from apps.localcluster.nodeagent.starting import PostStarts
+from apps.localcluster.nodeagent.status import Waiting
+from apps.localcluster.nodeagent.stopping import LEAST, Stopper
 from apps.localcluster.nodeagent.volumes import VolumeError
 
 Object = dict[str, Any]
@@ -30,20 +31,8 @@ log = logging.getLogger(__name__)
 CREATING = "ContainerCreating"
 RETRY = (0.2, 10.0)  # seconds between tries after a failure: first and longest
 CONFIG_RETRY = 3.0  # seconds until a secret or configmap that is missing is asked for again
-FOREVER = 3600.0
 STALE = (404, 409, 422)  # the object is not the one we know: look again
-
-
-@dataclass
-class Round:
-    """What one look at a pod found: waiting containers by name, and when to look again at the latest."""
-
-    waiting: dict[str, Waiting] = field(default_factory=dict)
-    seconds: float = FOREVER
-
-    def wait(self, name: str, waiting: Waiting, seconds: float = FOREVER) -> None:
-        self.waiting[name] = waiting
-        self.seconds = min(self.seconds, seconds)
+OVERDUE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
 
 class PodWorker:
@@ -55,6 +44,11 @@ class PodWorker:
         self.starter = Starter(host, self.folder)
         self.wake = asyncio.Event()
         self.finished = False
+        self.prober = Prober(host.actions, self._unhealthy, self.wake.set)
+        self.post_starts = PostStarts(host.actions, self.wake.set)
+        self.stopper = Stopper(host.actions, host.events)
+        self.reporter = Reporter(host, uid, self.folder, self.prober)
+        self._deadline: float | None = None  # of the end of all containers, on the monotonic clock
         self._watched: set[Path] = set()
         self._mount_tries = 0
 
@@ -112,37 +106,48 @@ class PodWorker:
             return 0
         metadata = pod["metadata"]
         if "deletionTimestamp" in metadata:
-            return await self._end(pod, metadata.get("deletionGracePeriodSeconds", DEFAULT_GRACE))
+            return await self._end(pod, _grace_left(metadata))
         if (pod.get("status") or {}).get("phase") in status.ENDED:
             if self._stop(pod["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE)):
                 return self._patience()
-            self.host.release(self.uid)
+            if self.uid in self.host.records:  # it was ended before its containers were
+                await self._report(pod, Round(), ending=True, failure=_failure(pod))
+                self.host.release(self.uid)
             return FOREVER
         return await self._keep(pod)
 
     # --- ending
 
     def _stop(self, grace: float) -> bool:
-        """Tell whatever still runs to end; False when nothing does."""
-        living = self.folder.living()
-        for attempt in living:
-            if self.pod and self.host.once(self.uid, "Killing", str(attempt.folder)):
-                name = attempt.folder.parent.name
-                self.host.events.normal(self.pod, "Killing", f"Stopping container {name}", name)
-            records.ask_to_stop(attempt, grace)
+        """Tell what still runs to end, sidecars last and the latest of them first; False when nothing does."""
+        self.prober.hush()
+        self.post_starts.forget()
+        living, now = self.folder.living(), time.monotonic()
+        self._deadline = min(now + grace, self._deadline if self._deadline is not None else now + grace)
+        inits = (self.pod["spec"].get("initContainers") or ()) if self.pod else ()
+        order = [init["name"] for init in inits if is_sidecar(init)]
+        late = sorted((a for a in living if a.folder.parent.name in order), key=lambda a: order.index(_name(a)))
+        first = [a for a in living if a not in late]
+        due = living if now >= self._deadline else first or late[-1:]
+        for attempt in due:
+            least = LEAST if attempt in late else 0.0
+            self.stopper.stop(self.pod, attempt, max(least, self._deadline - now))
             self._watch(attempt)
         return bool(living)
 
     def _patience(self) -> float:
-        """A shim that is only just starting may miss its first call."""
-        return 0.5 if any(not attempt.started for attempt in self.folder.living()) else 5.0
+        """A shim that is only just starting may miss its first call; sidecars may have to go before their turn."""
+        if any(not attempt.started for attempt in self.folder.living()):
+            return 0.5
+        left = (self._deadline or 0.0) - time.monotonic()
+        return min(5.0, left + 0.05) if left > 0 else 5.0
 
     async def _end(self, pod: Object, grace: float) -> float:
         if self._stop(grace):
             await self._report(pod, Round(), ending=True)
             return self._patience()
-        if (pod.get("status") or {}).get("phase") not in status.ENDED and self.uid in self.host.records:
-            pod = await self._report(pod, Round(), ending=True)
+        if self.uid in self.host.records:
+            pod = await self._report(pod, Round(), ending=True, failure=_failure(pod))
         self.host.release(self.uid)
         metadata = pod["metadata"]
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
@@ -151,6 +156,9 @@ class PodWorker:
         return 0
 
     def _forget(self) -> None:
+        self.prober.stop()
+        self.post_starts.forget()
+        self.stopper.forget()
         self.host.release(self.uid)
         self.folder.discard()
         self.finished = True
@@ -166,44 +174,105 @@ class PodWorker:
             await self._report(pod, Round(), failure=(reason, str(error)))
             return FOREVER
         found = Round()
+        if self._overdue(pod, record, found):
+            self.host.events.normal(pod, *OVERDUE)
+            self._stop(record.grace)
+            await self._report(pod, found, ending=True, failure=OVERDUE)
+            return 0
         await self._drive(pod, record, found)
-        for attempts in self._attempts(pod).values():
-            if attempts and attempts[-1].alive:
-                self._watch(attempts[-1])
-                if not attempts[-1].started:  # begun by an agent that did not live to see it run
-                    found.seconds = min(found.seconds, 0.3)
+        self._attend(pod, record, found)
         reported = await self._report(pod, found)
-        if reported["status"].get("phase") in status.ENDED:
+        if reported["status"].get("phase") in status.ENDED and not self.folder.living():
             self.host.release(self.uid)
         return found.seconds
 
-    def _attempts(self, pod: Object) -> dict[str, list[Attempt]]:
-        return {c["name"]: self.folder.attempts(c["name"]) for c in _containers(pod)}
+    def _overdue(self, pod: Object, record: PodRecord, found: Round) -> bool:
+        limit = pod["spec"].get("activeDeadlineSeconds")
+        if limit is None:
+            return False
+        left: float = restarts.epoch(record.accepted) + limit - time.time()
+        found.again(max(left, 0.0))
+        return left <= 0
+
+    def _attend(self, pod: Object, record: PodRecord, found: Round) -> None:
+        """Hooks and probes of what runs, and the end of what they condemn."""
+        attempts, running = self.reporter.attempts(pod), {}
+        known = {each["name"]: each for each in status.entries(pod)}
+        for container in containers_of(pod):
+            name, last = container["name"], last_of(attempts[container["name"]])
+            if last is None or not last.alive:
+                continue
+            self._watch(last)
+            if not last.started:  # begun by an agent that did not live to see it run
+                found.again(0.3)
+            if not last.running:
+                continue
+            outcome = self.post_starts.outcome(container, last, record.ip)
+            if outcome == starting.DONE:
+                running[name] = (last, container, known.get(name) or {})
+            elif outcome == starting.FAILED:
+                if not self.stopper.is_stopping(last):
+                    self.host.events.warning(pod, "FailedPostStartHook", "PostStartHook failed", name)
+                self.stopper.stop(pod, last, record.grace, "FailedPostStartHook")
+            else:
+                found.wait(name, Waiting(CREATING))
+        before = {name for name in running if self.prober.started(name)}
+        self.prober.attend(running, record.ip)
+        if any(self.prober.started(name) and name not in before for name in running):
+            found.again(0.0)  # what waited for a sidecar may begin
+        for name, kind in self.prober.condemned().items():
+            self._condemn(pod, record, running[name][0], running[name][1], kind)
+
+    def _condemn(self, pod: Object, record: PodRecord, attempt: Attempt, container: Object, kind: str) -> None:
+        policy = "Always" if is_sidecar(container) else pod["spec"].get("restartPolicy", "Always")
+        message = f"Container {container['name']} failed {kind} probe"
+        message += "" if policy == "Never" else ", will be restarted"
+        grace = container[f"{kind}Probe"].get("terminationGracePeriodSeconds")
+        self.stopper.stop(pod, attempt, record.grace if grace is None else grace, message)
+
+    def _unhealthy(self, container: str, message: str) -> None:
+        if self.pod:
+            self.host.events.warning(self.pod, "Unhealthy", message, container)
 
     async def _drive(self, pod: Object, record: PodRecord, found: Round) -> None:
         """Start what has to run now and is not running."""
-        policy, attempts = pod["spec"].get("restartPolicy", "Always"), self._attempts(pod)
+        policy, attempts = pod["spec"].get("restartPolicy", "Always"), self.reporter.attempts(pod)
+        inits, containers = pod["spec"].get("initContainers") or (), pod["spec"]["containers"]
         due: list[tuple[Object, Start]] = []
-        for init in pod["spec"].get("initContainers") or ():
-            last = _last(attempts[init["name"]])
-            verdict = self._decide(pod, init, last, "OnFailure" if policy == "Always" else policy, found)
+        verdicts: list[Start | Later | Stay] = []
+
+        def decide(container: Object, rule: str) -> Start | Later | Stay:
+            verdict = self._decide(pod, container, last_of(attempts[container["name"]]), rule, found)
             if isinstance(verdict, Start):
-                due.append((init, verdict))
-            if not (isinstance(verdict, Stay) and verdict.done and last and last.ended and last.ended["code"] == 0):
+                due.append((container, verdict))
+            return verdict
+
+        begun = any(attempts[container["name"]] for container in containers)
+        for init in () if begun else inits:
+            decide(init, "Always" if is_sidecar(init) else "OnFailure" if policy == "Always" else policy)
+            if not self._is_done(init, last_of(attempts[init["name"]])):
                 self._hold_back(pod, attempts, found, init["name"])
                 break
         else:
-            for container in pod["spec"]["containers"]:
-                last = _last(attempts[container["name"]])
-                verdict = self._decide(pod, container, last, policy, found)
-                if isinstance(verdict, Start):
-                    due.append((container, verdict))
+            verdicts = [decide(container, policy) for container in containers]
+            if begun and all(isinstance(verdict, Stay) and verdict.done for verdict in verdicts):
+                self._stop(record.grace)  # the sidecars
+                return
+            for init in inits if begun else ():
+                if is_sidecar(init):
+                    decide(init, "Always")
         if due:
             await self._start(pod, record, due, found)
 
+    def _is_done(self, init: Object, last: Attempt | None) -> bool:
+        """Whether what comes after this init container may begin."""
+        if is_sidecar(init):
+            return self.prober.started(init["name"]) and last is not None and last.running
+        return last is not None and last.ended is not None and last.ended["code"] == 0
+
     def _hold_back(self, pod: Object, attempts: dict[str, list[Attempt]], found: Round, current: str) -> None:
         """All that has not begun waits for this init container."""
-        for container in _containers(pod):
+        for container in containers_of(pod):
             if container["name"] != current and not attempts[container["name"]]:
                 found.wait(container["name"], Waiting("PodInitializing"))
 
@@ -245,7 +314,7 @@ class PodWorker:
 
     def _look_at_once(self, name: str, found: Round) -> None:
         """A container that could not start, or ended within a moment, is dealt with in the next look."""
-        last = _last(self.folder.attempts(name))
+        last = last_of(self.folder.attempts(name))
         if last is None or last.ended or not last.started:
             found.seconds = 0.0
 
@@ -271,7 +340,7 @@ class PodWorker:
         message = (
             f"waits for a free process slot on this machine (at most {self.host.settings.limit} containers run at once)"
         )
-        for container in _containers(pod):
+        for container in containers_of(pod):
             found.waiting.setdefault(container["name"], Waiting(CREATING, message))
         if self.host.once(self.uid, "slot"):
             self.host.events.normal(pod, "WaitingForSlot", f"Pod {message}")
@@ -283,28 +352,7 @@ class PodWorker:
         self, pod: Object, found: Round, *, ending: bool = False, failure: tuple[str, str] | None = None
     ) -> Object:
         """Write the pod's status if it changed; returns the object as it is then. Raises ApiError, TransportError."""
-        record, attempts = self.host.records.get(self.uid), self._attempts(pod)
-        seen = {
-            c["name"]: Seen(c["name"], c["image"], attempts[c["name"]], found.waiting.get(c["name"]))
-            for c in _containers(pod)
-        }
-        report = Report(
-            pod=pod,
-            ip=record.ip if record else "",
-            host_ip=HOST_IP,
-            accepted=record.accepted if record else now(),
-            inits=[seen[c["name"]] for c in pod["spec"].get("initContainers") or ()],
-            containers=[seen[c["name"]] for c in pod["spec"]["containers"]],
-            ending=ending,
-            failure=failure,
-        )
-        wanted = status.pod_status(report, now())
-        if not status.differs(wanted, pod.get("status") or {}):
-            return pod
-        metadata = pod["metadata"]
-        condition = {"uid": self.uid, "resourceVersion": metadata["resourceVersion"]}
-        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
-        answer = await self.host.client.merge_patch(path, {"metadata": condition, "status": wanted})
+        answer = await self.reporter.report(pod, found, ending=ending, failure=failure)
         if self.pod is pod:
             self.pod = answer
         return answer
@@ -332,9 +380,17 @@ class PodWorker:
         self.wake.set()
 
 
-def _containers(pod: Object) -> list[Object]:
-    return [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
+def _name(attempt: Attempt) -> str:
+    return attempt.folder.parent.name
 
 
-def _last(attempts: list[Attempt]) -> Attempt | None:
-    return attempts[-1] if attempts else None
+def _failure(pod: Object) -> tuple[str, str] | None:
+    """Why this agent has given up a pod, if it has."""
+    seen = pod.get("status") or {}
+    return (seen["reason"], seen.get("message", "")) if seen.get("phase") == "Failed" and seen.get("reason") else None
+
+
+def _grace_left(metadata: Object) -> float:
+    """Seconds that the containers of a deleted pod still have. The time of its end has been cut to whole seconds."""
+    grace: float = metadata.get("deletionGracePeriodSeconds", DEFAULT_GRACE)
+    return max(0.0, min(grace, restarts.epoch(metadata["deletionTimestamp"]) + 1 - time.time()))
