@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -60,8 +60,12 @@ class JobController:
     client: KubeClient
     views: Views
     recorder: Recorder
+    made: Callable[[], None] = lambda: None
+    """Called when the pods of a job have been made, as many as could be."""
     queue: WorkQueue = field(init=False)
     children: Children = field(init=False)
+    making: set[Key] = field(default_factory=set)
+    """PodGroups some of whose pods are being made: what is missing of them says nothing about the cluster."""
     _by_owner: dict[str, dict[Key, Object]] = field(default_factory=dict)
     _due: dict[tuple[str, str, str], float] = field(default_factory=dict)
 
@@ -310,6 +314,8 @@ class JobController:
                 continue
             new = (pods.build(job, task, index) for index in range(replicas(task)))
             wanted += [pod for pod in new if name(pod) not in there]
+        if not wanted:
+            return
         failures: list[str] = []
 
         async def create(pod: Object) -> None:
@@ -320,7 +326,13 @@ class JobController:
                     raise Retry(f"a pod {name(pod)} is still there") from error
                 failures.append(_dump(name(pod), error))
 
-        await self._each(create, wanted)
+        group = (namespace(job), group_name(job))
+        self.making.add(group)
+        try:
+            await self._each(create, wanted)
+        finally:
+            self.making.discard(group)
+            self.made()
         if failures:
             words = f"Error creating pods: [{' '.join(failures)}]"
             self.recorder.tell(job, CONTROLLER, "Warning", "FailedCreate", words)

@@ -70,10 +70,12 @@ class Manager:
                 see["services"],
                 see["priorities"],
                 see["hypernodes"],
+                self.jobs.making,
             ),
             self.recorder,
             settings,
         )
+        self.jobs.made = self.scheduler.wake
         self.hypernodes = HyperNodeController(self.client, see["hypernodes"], see["nodes"])
         self._listen()
 

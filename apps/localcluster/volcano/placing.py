@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from apps.localcluster.client import ApiError, KubeClient, key_of
+from apps.localcluster.client import ApiError, Key, KubeClient, key_of
 from apps.localcluster.volcano.cache import Cache
 from apps.localcluster.volcano.events import Recorder
 from apps.localcluster.volcano.objects import CORE, SCHEDULER, SCHEDULING, name, namespace, now, path, uid
@@ -44,6 +44,8 @@ class Views:
     services: Cache
     priorities: Cache
     hypernodes: Cache
+    making: set[Key]
+    """PodGroups whose pods are still being made: half a gang is nothing to report on."""
 
 
 @dataclass
@@ -69,12 +71,14 @@ class Scheduler:
             except TimeoutError:
                 pass
             await self._quiet()
+            half_made = frozenset(self.views.making)
             try:
                 work = functools.partial(session.run, self._snapshot(), self.settings)
                 decisions = await asyncio.get_running_loop().run_in_executor(self._thread, work)
             except (KeyError, TypeError, ValueError):
                 log.exception("no session: an object is not understood")
                 continue
+            decisions.reports = [report for report in decisions.reports if key_of(report.group) not in half_made]
             await self._carry_out(decisions)
 
     async def _quiet(self) -> None:
