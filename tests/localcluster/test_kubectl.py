@@ -162,7 +162,9 @@ def test_logs_follow(kubectl: Kubectl, node: str) -> None:
 
 def test_explain_reads_the_schemas(kubectl: Kubectl) -> None:
     assert "FIELD: limits <map[string]Quantity>" in kubectl.run("explain", "pod.spec.containers.resources.limits")
-    assert "GROUP:      batch.volcano.sh" in kubectl.run("explain", "jobs.batch.volcano.sh.spec")
+    assert "GROUP:      batch.volcano.sh" in kubectl.run(
+        "explain", "job.spec", "--api-version=batch.volcano.sh/v1alpha1"
+    )
 
 
 def test_label_patch_and_delete(kubectl: Kubectl) -> None:

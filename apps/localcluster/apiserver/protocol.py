@@ -10,53 +10,36 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from apps.localcluster.apiserver.errors import no_method
 from apps.localcluster.apiserver.store import encode
 
-LARGEST_HEAD = 1024 * 1024 + 4096  # bytes of a request line and its headers
+LARGEST_HEAD = 1024 * 1024 + 4096  # bytes of an address and its headers
 TEXT, JSON = b"text/plain; charset=utf-8", b"application/json"
-TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-BAD = b"HTTP/1.1 400 Bad Request\r\n"
-ODD_METHOD = b"HTTP/1.1 405 Method Not Allowed\r\n"
 
 
 class HeadTooLarge(Exception):
-    """A request line with headers of more than LARGEST_HEAD bytes."""
+    """More than LARGEST_HEAD bytes before the body."""
 
 
 class Protocol(HttpToolsProtocol):
     """One connection."""
 
-    head = 0
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.head = 0
-
-    def on_url(self, url: bytes) -> None:
-        self._count(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value))
-        super().on_header(name, value)
-
-    def _count(self, size: int) -> None:
-        self.head += size
-        if self.head > LARGEST_HEAD:
-            raise HeadTooLarge
+    too_large = False
 
     def on_headers_complete(self) -> None:
-        # The parser of addresses takes 64 kB at most; a selector may be longer.
         whole = self.url
+        self.too_large = len(whole) + sum(len(name) + len(value) for name, value in self.headers) > LARGEST_HEAD
+        if self.too_large:
+            raise HeadTooLarge
+        # The parser of addresses takes 64 kB at most; a selector may be longer.
         self.url, _, query = whole.partition(b"?")
         super().on_headers_complete()
         self.url, self.scope["query_string"] = whole, query  # a WebSocket's own protocol reads the address again
 
     def send_400_response(self, msg: str) -> None:
-        """The answer to what is no HTTP, or too much of it: what the parser says is being handled now."""
-        line, kind, body = BAD, TEXT, msg.encode()
-        if self.head > LARGEST_HEAD:
-            line, body = TOO_LARGE, b"431 Request Header Fields Too Large"
+        """The answer to what is no HTTP, or too much of it; called while the parser's error is being handled."""
+        status, kind, body = b"400 Bad Request", TEXT, msg.encode()
+        if self.too_large:
+            status = body = b"431 Request Header Fields Too Large"
         elif isinstance(sys.exception(), HttpParserInvalidMethodError):
-            line, kind, body = ODD_METHOD, JSON, encode(no_method().status())
-        head = b"Content-Type: %b\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % (kind, len(body))
-        self.transport.write(line + head + body)
+            status, kind, body = b"405 Method Not Allowed", JSON, encode(no_method().status())
+        head = b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+        self.transport.write(head % (status, kind, len(body)) + body)
         self.transport.close()

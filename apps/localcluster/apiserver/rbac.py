@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from apps.localcluster.apiserver.errors import StatusError, details_of
-from apps.localcluster.apiserver.kinds import Kind
+from apps.localcluster.apiserver.errors import StatusError, forbidden
 from apps.localcluster.apiserver.requests import MASTERS, Request, User
 from apps.localcluster.apiserver.store import Store
 
@@ -15,16 +14,51 @@ Object = dict[str, Any]
 
 GROUP = "rbac.authorization.k8s.io"
 VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+ON_MANY = {"get": "list", "delete": "deletecollection"}
 
 
 def verb_of(request: Request) -> str:
     """The verb that rights are asked for."""
-    if not request.name:
-        if request.method in ("GET", "HEAD"):
-            return "watch" if request.flag("watch") else "list"
-        if request.method == "DELETE":
-            return "deletecollection"
-    return VERBS.get(request.method, request.method.lower())
+    verb = VERBS.get(request.method, request.method.lower())
+    if request.name:
+        return verb
+    return "watch" if verb == "get" and request.flag("watch") else ON_MANY.get(verb, verb)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question about rights. `resource` as in a rule: `pods`, `pods/log`."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+    name: str
+
+
+def ask_of(request: Request, verb: str) -> Ask:
+    target, kind = request.target, request.kind
+    resource = kind.plural + (f"/{target.subresource}" if target.subresource else "")
+    return Ask(verb, kind.group, resource, target.namespace, target.name)
+
+
+def covers(rule: Object, ask: Ask) -> bool:
+    """Whether a rule holds for what is asked; the namespace is its binding's affair."""
+
+    def lists(field: str, *values: str) -> bool:
+        return not {"*", *values}.isdisjoint(rule.get(field) or ())
+
+    _, slash, subresource = ask.resource.partition("/")
+    resources = (ask.resource, f"*/{subresource}") if slash else (ask.resource,)
+    named = not rule.get("resourceNames") or (bool(ask.name) and ask.name in rule["resourceNames"])
+    return named and lists("verbs", ask.verb) and lists("apiGroups", ask.group) and lists("resources", *resources)
+
+
+def covers_path(rule: Object, verb: str, path: str) -> bool:
+    """Whether a rule holds for a path outside the API."""
+    patterns = rule.get("nonResourceURLs") or ()
+    fits = any(path.startswith(each[:-1]) if each.endswith("*") else path == each for each in patterns)
+    return fits and not {"*", verb}.isdisjoint(rule.get("verbs") or ())
 
 
 @dataclass(frozen=True)
@@ -36,20 +70,20 @@ class Binding:
     role: tuple[str, str, str]
     subjects: list[Object]
 
-    def told(self, user: User) -> str:
+    def subject(self, user: User) -> str | None:
+        """The subject that a user is, in words."""
+        for each in self.subjects:
+            kind, name, place = each.get("kind"), each.get("name", ""), each.get("namespace") or self.namespace
+            if kind == "ServiceAccount" and user.name == f"system:serviceaccount:{place}:{name}":
+                return f'ServiceAccount "{name}/{place}"'
+            if (kind == "User" and name == user.name) or (kind == "Group" and name in user.groups):
+                return f'{kind} "{name}"'
+        return None
+
+    def told(self, subject: str) -> str:
         """As an access review explains it."""
-        kind = "RoleBinding" if self.namespace else "ClusterRoleBinding"
-        own = f"{self.name}/{self.namespace}" if self.namespace else self.name
-        return f'RBAC: allowed by {kind} "{own}" of {self.role[0]} "{self.role[2]}" to {_subject_told(self, user)}'
-
-
-def _subject_told(binding: Binding, user: User) -> str:
-    for subject in binding.subjects:
-        if _is_subject(subject, user, binding.namespace):
-            place = subject.get("namespace") or binding.namespace
-            name = f"{subject['name']}/{place}" if subject["kind"] == "ServiceAccount" else subject["name"]
-            return f'{subject["kind"]} "{name}"'
-    return ""
+        own = f'RoleBinding "{self.name}/{self.namespace}"' if self.namespace else f'ClusterRoleBinding "{self.name}"'
+        return f'RBAC: allowed by {own} of {self.role[0]} "{self.role[2]}" to {subject}'
 
 
 class Rbac:
@@ -57,13 +91,11 @@ class Rbac:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._bells = [
-            store.listen(f"{name}.{GROUP}") for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
-        ]
+        kinds = ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
+        self._bells = [store.listen(f"{plural}.{GROUP}") for plural in kinds]
         self._roles: dict[tuple[str, str, str], list[Object]] = {}
         self._bindings: list[Binding] = []
-        for bell in self._bells:
-            bell.set()
+        self._bells[0].set()
 
     def _refresh(self) -> None:
         if not any(bell.is_set() for bell in self._bells):
@@ -73,110 +105,57 @@ class Rbac:
         self._roles, self._bindings = {}, []
         for plural, kind in (("roles", "Role"), ("clusterroles", "ClusterRole")):
             for record in self.store.select(f"{plural}.{GROUP}"):
-                self._roles[kind, record.key[0], record.key[1]] = record.load().get("rules") or []
+                self._roles[kind, *record.key] = record.load().get("rules") or []
         for plural in ("clusterrolebindings", "rolebindings"):
             for record in self.store.select(f"{plural}.{GROUP}"):
-                item = record.load()
-                reference, place = item.get("roleRef") or {}, record.key[0]
-                role = (
-                    reference.get("kind", ""),
-                    place if reference.get("kind") == "Role" else "",
-                    reference.get("name", ""),
-                )
-                self._bindings.append(Binding(place, record.key[1], role, item.get("subjects") or []))
+                item, (namespace, name) = record.load(), record.key
+                role = _role_of(item.get("roleRef") or {}, namespace)
+                self._bindings.append(Binding(namespace, name, role, item.get("subjects") or []))
 
     def grants(self, user: User, namespace: str) -> Iterator[tuple[Object, str]]:
         """Every rule that holds for a user in a namespace (empty: cluster-wide), and what grants it in words."""
         self._refresh()
         for binding in self._bindings:
-            if binding.namespace and binding.namespace != namespace:
-                continue
-            if not any(_is_subject(subject, user, binding.namespace) for subject in binding.subjects):
-                continue
-            for rule in self._roles.get(binding.role, ()):
-                yield rule, binding.told(user)
+            if binding.namespace in ("", namespace) and (subject := binding.subject(user)):
+                told = binding.told(subject)
+                yield from ((rule, told) for rule in self._roles.get(binding.role, ()))
+
+    def rules_of(self, user: User, namespace: str) -> list[Object]:
+        """Every rule that holds for a user in a namespace."""
+        return [rule for rule, _ in self.grants(user, namespace)]
 
     def role_rules(self, reference: Object, namespace: str) -> list[Object]:
         """The rules of the role a binding names; none when it is not there."""
         self._refresh()
-        kind = reference.get("kind", "")
-        return self._roles.get((kind, namespace if kind == "Role" else "", reference.get("name", "")), [])
+        return self._roles.get(_role_of(reference, namespace), [])
 
-    def kind_of(self, plural: str) -> Kind:
-        """A stand-in for a kind of this group, to ask about rights on it."""
-        return Kind(GROUP, "v1", "", plural)
-
-    def rules_of(self, user: User, namespace: str) -> Iterator[Object]:
-        """Every rule that holds for a user in a namespace."""
-        return (rule for rule, _ in self.grants(user, namespace))
-
-    def reason(self, user: User, verb: str, request: Request) -> str | None:
-        """Why a user may do this to the request's resource; None when the user may not."""
+    def reason(self, user: User, ask: Ask) -> str | None:
+        """Why a user may do what is asked; None when the user may not."""
         if MASTERS in user.groups:
             return ""
-        target, kind = request.target, request.kind
-        resource = kind.plural + (f"/{target.subresource}" if target.subresource else "")
-        for rule, told in self.grants(user, target.namespace):
-            if covers(rule, verb, kind.group, resource, target.name):
-                return told
-        return None
-
-    def allows(self, user: User, verb: str, request: Request) -> bool:
-        """Whether a user may do this to the request's resource."""
-        return self.reason(user, verb, request) is not None
+        return next((told for rule, told in self.grants(user, ask.namespace) if covers(rule, ask)), None)
 
     def allows_path(self, user: User, verb: str, path: str) -> bool:
         """Whether a user may use a path outside the API."""
-        if MASTERS in user.groups:
-            return True
-        for rule in self.rules_of(user, ""):
-            verbs, paths = rule.get("verbs") or (), rule.get("nonResourceURLs") or ()
-            if (verb in verbs or "*" in verbs) and any(_path_fits(pattern, path) for pattern in paths):
-                return True
-        return False
+        return MASTERS in user.groups or any(covers_path(rule, verb, path) for rule in self.rules_of(user, ""))
 
     def check(self, request: Request, verb: str) -> None:
         """Raise StatusError 403 unless the user may."""
-        if self.allows(request.user, verb, request):
-            return
-        raise refusal(request, verb)
+        ask = ask_of(request, verb)
+        if self.reason(request.user, ask) is None:
+            raise _refusal(request, ask)
 
 
-def refusal(request: Request, verb: str) -> StatusError:
-    target, kind = request.target, request.kind
-    resource = kind.plural + (f"/{target.subresource}" if target.subresource else "")
-    where = f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
-    message = f'User "{request.user.name}" cannot {verb} resource "{resource}" in API group "{kind.group}" {where}'
-    qualified = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-    subject = f'{qualified} "{target.name}" is forbidden' if target.name else f"{qualified} is forbidden"
-    return StatusError(403, "Forbidden", f"{subject}: {message}", details_of(kind, target.name))
+def _role_of(reference: Object, namespace: str) -> tuple[str, str, str]:
+    kind = reference.get("kind", "")
+    return kind, namespace if kind == "Role" else "", reference.get("name", "")
+
+
+def _refusal(request: Request, ask: Ask) -> StatusError:
+    where = f'in the namespace "{ask.namespace}"' if ask.namespace else "at the cluster scope"
+    why = f'User "{request.user.name}" cannot {ask.verb} resource "{ask.resource}" in API group "{ask.group}" {where}'
+    return forbidden(request.kind, ask.name, why)
 
 
 def path_refusal(user: User, verb: str, path: str) -> StatusError:
     return StatusError(403, "Forbidden", f'forbidden: User "{user.name}" cannot {verb} path "{path}"', {})
-
-
-def covers(rule: Object, verb: str, group: str, resource: str, name: str) -> bool:
-    """Whether a rule holds for a verb on a resource (`pods`, `pods/log`) and a name (empty: any or none)."""
-    verbs, groups, resources = rule.get("verbs") or (), rule.get("apiGroups") or (), rule.get("resources") or ()
-    if not (verb in verbs or "*" in verbs) or not (group in groups or "*" in groups):
-        return False
-    _, slash, subresource = resource.partition("/")
-    if not (resource in resources or "*" in resources or (slash and f"*/{subresource}" in resources)):
-        return False
-    names = rule.get("resourceNames") or ()
-    return not names or (bool(name) and name in names)
-
-
-def _is_subject(subject: Object, user: User, namespace: str) -> bool:
-    kind, name = subject.get("kind"), subject.get("name")
-    if kind == "User":
-        return bool(name == user.name)
-    if kind == "Group":
-        return name in user.groups
-    place = subject.get("namespace") or namespace
-    return bool(kind == "ServiceAccount" and user.name == f"system:serviceaccount:{place}:{name}")
-
-
-def _path_fits(pattern: str, path: str) -> bool:
-    return path.startswith(pattern[:-1]) if pattern.endswith("*") else path == pattern

@@ -6,77 +6,53 @@ from typing import Any
 
 from apps.localcluster.apiserver import bodies
 from apps.localcluster.apiserver.answers import Answer, json_answer
-from apps.localcluster.apiserver.errors import Cause, bad_request, invalid, invalid_value
-from apps.localcluster.apiserver.kinds import Kind
-from apps.localcluster.apiserver.rbac import Rbac
-from apps.localcluster.apiserver.requests import Request, Target
+from apps.localcluster.apiserver.errors import bad_request, invalid, invalid_value
+from apps.localcluster.apiserver.rbac import Ask, Rbac
+from apps.localcluster.apiserver.requests import Request, User
 
 Object = dict[str, Any]
 
 
 async def review(rbac: Rbac, request: Request) -> Answer:
     """Answer a review with 201."""
-    body = bodies.parse(request).item
+    body, kind, user = bodies.parse(request).item, request.kind, request.user
     bodies.check_type(request, body)
-    answer: Object = {
-        "kind": request.kind.kind,
-        "apiVersion": request.kind.api_version,
-        "metadata": body.get("metadata") or {},
-    }
-    if request.kind.kind == "SelfSubjectReview":
-        info: Object = {"username": request.user.name, "groups": list(request.user.groups)}
-        if request.user.uid:
-            info["uid"] = request.user.uid
-        if request.user.extra:
-            info["extra"] = request.user.extra
-        return json_answer(answer | {"status": {"userInfo": info}}, 201)
     spec = body.get("spec") or {}
-    if request.kind.kind == "SelfSubjectRulesReview":
-        return json_answer(answer | _rules(rbac, request, spec), 201)
-    return json_answer(answer | _access(rbac, request, spec), 201)
+    if kind.kind == "SelfSubjectReview":
+        found = {"status": {"userInfo": _info(user)}}
+    elif kind.kind == "SelfSubjectRulesReview":
+        found = {"spec": {}, "status": _rules(rbac, user, spec.get("namespace", ""))}
+    else:
+        found = {"spec": spec, "status": _access(rbac, user, spec)}
+    named = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": body.get("metadata") or {}}
+    return json_answer(named | found, 201)
 
 
-def _rules(rbac: Rbac, request: Request, spec: Object) -> Object:
-    namespace = spec.get("namespace", "")
+def _info(user: User) -> Object:
+    info = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": user.extra}
+    return {name: value for name, value in info.items() if value}
+
+
+def _rules(rbac: Rbac, user: User, namespace: str) -> Object:
     if not namespace:
         raise bad_request("no namespace on request")
-    resources, paths = [], []
-    for rule in rbac.rules_of(request.user, namespace):
-        if rule.get("nonResourceURLs"):
-            paths.append({"verbs": rule.get("verbs"), "nonResourceURLs": rule["nonResourceURLs"]})
-        else:
-            names = ("verbs", "apiGroups", "resources", "resourceNames")
-            resources.append({name: rule[name] for name in names if name in rule})
-    status = {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}
-    return {"spec": {}, "status": status}
+    rules = rbac.rules_of(user, namespace)
+    return {
+        "resourceRules": [rule for rule in rules if not rule.get("nonResourceURLs")],
+        "nonResourceRules": [rule for rule in rules if rule.get("nonResourceURLs")],
+        "incomplete": False,
+    }
 
 
-def _access(rbac: Rbac, request: Request, spec: Object) -> Object:
+def _access(rbac: Rbac, user: User, spec: Object) -> Object:
     asked, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if (asked is None) == (path is None):
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        raise invalid(("authorization.k8s.io", ""), "", [_fault("spec.resourceAttributes", spec, text)])
+        fault = invalid_value("spec.resourceAttributes", spec or None, text)
+        raise invalid(("authorization.k8s.io", ""), "", [fault])
     if path is not None:
-        allowed = rbac.allows_path(request.user, path.get("verb", ""), path.get("path", ""))
-        return {"spec": spec, "status": {"allowed": allowed}}
-    assert asked is not None
-    kind = Kind(asked.get("group", ""), asked.get("version", ""), "", asked.get("resource", ""))
-    target = Target(
-        "",
-        kind.group,
-        kind.version,
-        kind.plural,
-        asked.get("namespace", ""),
-        asked.get("name", ""),
-        asked.get("subresource", ""),
-    )
-    question = Request("POST", target, {}, {}, request.user, kind)
-    reason = rbac.reason(request.user, asked.get("verb", ""), question)
-    status: Object = {"allowed": reason is not None}
-    if reason:
-        status["reason"] = reason
-    return {"spec": spec, "status": status}
-
-
-def _fault(field: str, value: Object, text: str) -> Cause:
-    return invalid_value(field, value or None, text)
+        return {"allowed": rbac.allows_path(user, path.get("verb", ""), path.get("path", ""))}
+    verb, group, namespace, name = (asked.get(field, "") for field in ("verb", "group", "namespace", "name"))
+    resource = "/".join(filter(None, (asked.get("resource", ""), asked.get("subresource", ""))))
+    reason = rbac.reason(user, Ask(verb, group, resource, namespace, name))
+    return {"allowed": reason is not None} | ({"reason": reason} if reason else {})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +11,15 @@ from apps.localcluster.apiserver.kinds import Kind
 from apps.localcluster.apiserver.store import Record
 
 Object = dict[str, Any]
-Test = Callable[[dict[str, str]], bool]
 
-TOKEN = re.compile(r"\s*(==|!=|=|!|\(|\)|,|<|>|[^\s=!(),<>]+)")
+WORD = r"[^\s=!(),<>]+"
+REQUIREMENT = re.compile(
+    rf"\s*(?P<absent>!\s*)?(?P<key>{WORD})\s*"
+    rf"((?P<operator>==|!=|=|<|>)\s*(?P<value>{WORD})?|(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?\s*"
+)
+TOKEN = re.compile(rf"\s*(==|!=|[=!(),<>]|{WORD})?")
+OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", "in": "In", "notin": "NotIn", ">": "Gt", "<": "Lt"}
+INTEGER = re.compile(r"-?\d+")
 LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 VALUE_RULE = (
@@ -22,140 +27,92 @@ VALUE_RULE = (
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
-SYMBOLS = {"==", "!=", "=", "!", "(", ")", ",", "<", ">"}
+UNPARSED = "unable to parse requirement: "
 
 
-def _fault(found: str, expected: str) -> Exception:
-    return bad_request(f"unable to parse requirement: found '{found}', expected: {expected}")
+@dataclass(frozen=True)
+class Requirement:
+    """One term of a label selector, by the names that LabelSelector objects use for operators."""
 
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
 
-def _value(key: str, value: str, index: int = 0) -> str:
-    if len(value) > 63 or not LABEL_VALUE.fullmatch(value):
-        raise bad_request(
-            f'unable to parse requirement: values[{index}][{key}]: Invalid value: "{value}": {VALUE_RULE}'
-        )
-    return value
-
-
-class _Labels:
-    """A recursive-descent parser of the label selector grammar."""
-
-    def __init__(self, text: str) -> None:
-        self.tokens = [match[1] for match in TOKEN.finditer(text)]
-
-    def peek(self) -> str:
-        return self.tokens[0] if self.tokens else ""
-
-    def next(self) -> str:
-        return self.tokens.pop(0) if self.tokens else ""
-
-    def parse(self) -> list[Test]:
-        tests = []
-        while self.tokens:
-            tests.append(self.requirement())
-            if self.tokens and self.next() != ",":
-                raise _fault(self.peek(), "',' or 'end of string'")
-        return tests
-
-    def requirement(self) -> Test:
-        negated = self.peek() == "!"
-        if negated:
-            self.next()
-        key = self.next()
-        if key in SYMBOLS or not LABEL_NAME.fullmatch(key.rpartition("/")[2]):
-            raise _fault(key, "identifier")
-        if negated:
-            return lambda labels: key not in labels
-        operator = self.peek()
-        if operator in ("", ","):
-            return lambda labels: key in labels
-        self.next()
-        if operator in ("in", "notin"):
-            values = self.values(key)
-            if operator == "in":
-                return lambda labels: labels.get(key) in values
-            return lambda labels: labels.get(key) not in values
-        return self.comparison(key, operator)
-
-    def comparison(self, key: str, operator: str) -> Test:
-        if operator not in ("=", "==", "!=", ">", "<"):
-            raise _fault(operator, "in, notin, =, ==, !=, gt, lt")
-        value = self.peek()
-        if value in SYMBOLS - {","}:
-            raise _fault(value, "identifier")
-        value = "" if value in ("", ",") else self.next()
-        value = _value(key, value)
-        if operator == "!=":
-            return lambda labels: labels.get(key) != value
-        if operator in ("=", "=="):
-            return lambda labels: labels.get(key) == value
-        return _ordered(key, value, larger=operator == ">")
-
-    def values(self, key: str) -> set[str]:
-        if self.next() != "(":
-            raise _fault(self.peek(), "'('")
-        values: list[str] = []
-        expect_value = True
-        while True:
-            word = self.next()
-            if word == ")" or not word:
-                if expect_value:
-                    values.append("")
-                return {_value(key, value, index) for index, value in enumerate(values)}
-            if word == ",":
-                if expect_value:
-                    values.append("")
-                expect_value = True
-            else:
-                values.append(word)
-                expect_value = False
-
-
-def _ordered(key: str, value: str, *, larger: bool) -> Test:
-    if not re.fullmatch(r"-?\d+", value):
-        raise bad_request(
-            f"unable to parse requirement: values[0][{key}]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, "
-            "the value must be an integer"
-        )
-    bound = int(value)
-
-    def test(labels: dict[str, str]) -> bool:
-        text = labels.get(key, "")
-        if not re.fullmatch(r"-?\d+", text):
+    def holds(self, labels: dict[str, str]) -> bool:
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+        if value is None or not INTEGER.fullmatch(value):
             return False
-        return int(text) > bound if larger else int(text) < bound
+        (bound,) = map(int, self.values)
+        return int(value) > bound if self.operator == "Gt" else int(value) < bound
 
-    return test
+
+def parse_labels(text: str) -> tuple[Requirement, ...]:
+    """Terms of a label selector, all of which must hold. Raises StatusError 400."""
+    found, at, text = [], 0, text.strip()
+    while at < len(text):
+        match = REQUIREMENT.match(text, at)
+        if match is None or not LABEL_NAME.fullmatch(match["key"].rpartition("/")[2]):
+            raise _fault(text, at, "identifier")
+        found.append(_requirement(match))
+        at = match.end()
+        if at < len(text) and text[at] != ",":
+            raise _fault(text, at, _expected(match))
+        at += 1
+    return tuple(found)
 
 
-def parse_labels(text: str) -> list[Test]:
-    """Tests of a label selector, all of which must hold. Raises StatusError 400."""
-    return _Labels(text).parse() if text.strip() else []
+def _requirement(match: re.Match[str]) -> Requirement:
+    key, operator = match["key"], match["operator"] or match["set"]
+    if match["absent"]:
+        return Requirement(key, "DoesNotExist")
+    if operator is None:
+        return Requirement(key, "Exists")
+    values = [each.strip() for each in match["values"].split(",")] if match["set"] else [match["value"] or ""]
+    for index, value in enumerate(values):
+        rule = "" if len(value) <= 63 and LABEL_VALUE.fullmatch(value) else VALUE_RULE
+        if operator in ("<", ">") and not INTEGER.fullmatch(value):
+            rule = "for 'Gt', 'Lt' operators, the value must be an integer"
+        if rule:
+            raise bad_request(f'{UNPARSED}values[{index}][{key}]: Invalid value: "{value}": {rule}')
+    return Requirement(key, OPERATORS[operator], frozenset(values))
+
+
+def _expected(match: re.Match[str]) -> str:
+    if match["operator"] and not match["value"]:
+        return "identifier"
+    if match["operator"] or match["set"] or match["absent"]:
+        return "',' or 'end of string'"
+    return "in, notin, =, ==, !=, gt, lt"
+
+
+def _fault(text: str, at: int, expected: str) -> Exception:
+    token = TOKEN.match(text, at)
+    return bad_request(f"{UNPARSED}found '{(token and token[1]) or ''}', expected: {expected}")
 
 
 def matches_labels(selector: Object, labels: dict[str, str]) -> bool:
     """Whether a LabelSelector object (matchLabels, matchExpressions) selects these labels."""
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    for each in selector.get("matchExpressions") or ():
-        present, value = each["key"] in labels, labels.get(each["key"])
-        values = each.get("values") or ()
-        fits = {
-            "In": value in values,
-            "NotIn": value not in values,
-            "Exists": present,
-            "DoesNotExist": not present,
-        }.get(each["operator"], False)
-        if not fits:
-            return False
-    return True
+    wanted = selector.get("matchLabels") or {}
+    terms = selector.get("matchExpressions") or ()
+    return all(labels.get(key) == value for key, value in wanted.items()) and all(
+        Requirement(term["key"], term["operator"], frozenset(term.get("values") or ())).holds(labels) for term in terms
+    )
 
 
 @dataclass(frozen=True)
 class Selector:
     """What a list or watch asks for."""
 
-    labels: tuple[Test, ...] = ()
+    labels: tuple[Requirement, ...] = ()
     fields: tuple[tuple[str, bool, str], ...] = ()
     """(name, wanted equal, value)"""
 
@@ -163,43 +120,26 @@ class Selector:
     def everything(self) -> bool:
         return not self.labels and not self.fields
 
-    @property
-    def single_name(self) -> str:
-        return next((value for name, equal, value in self.fields if name == "metadata.name" and equal), "")
-
     def matches(self, record: Record) -> bool:
-        for name, equal, wanted in self.fields:
-            if (_field(record, name) == wanted) != equal:
-                return False
-        return all(test(record.labels) for test in self.labels)
+        fits = all((_field(record, name) == wanted) == equal for name, equal, wanted in self.fields)
+        return fits and all(term.holds(record.labels) for term in self.labels)
 
 
 def _field(record: Record, name: str) -> str:
-    if name == "metadata.name":
-        return record.key[1]
-    if name == "metadata.namespace":
-        return record.key[0]
-    if name in record.fields:
-        return record.fields[name]
-    return value_at(record.load(), name)
-
-
-def value_at(item: Object, dotted: str) -> str:
-    """A scalar at a dotted path as text, empty when there is none."""
-    value: Any = item
-    for part in dotted.split("."):
+    """A field as text, empty when there is none. The store keeps those that selectors of the built-in kinds name."""
+    own = {"metadata.namespace": record.key[0], "metadata.name": record.key[1]} | record.fields
+    if name in own:
+        return own[name]
+    value: Any = record.load()
+    for part in name.split("."):
         value = value.get(part) if isinstance(value, dict) else None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else str(value)
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
 
 
 def parse_fields(text: str, kind: Kind) -> tuple[tuple[str, bool, str], ...]:
     """Terms of a field selector. Raises StatusError 400 for a field the kind does not offer."""
     terms = []
-    for term in re.split(r"(?<!\\),", text):
-        if not term.strip():
-            continue
+    for term in filter(str.strip, re.split(r"(?<!\\),", text)):
         match = re.fullmatch(r"\s*([^=!]+?)\s*(!=|==|=)(.*)", term)
         if match is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
@@ -219,4 +159,4 @@ def _unknown_field(name: str, kind: Kind) -> str:
 def selector_of(query: dict[str, str], kind: Kind) -> Selector:
     """The selector of a list, watch or deletecollection. Raises StatusError 400."""
     labels = parse_labels(query.get("labelSelector", ""))
-    return Selector(tuple(labels), parse_fields(query.get("fieldSelector", ""), kind))
+    return Selector(labels, parse_fields(query.get("fieldSelector", ""), kind))
