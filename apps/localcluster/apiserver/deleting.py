@@ -34,6 +34,11 @@ Object = dict[str, Any]
 KEPT_NAMESPACES = ("default", "kube-system", "kube-public")
 POLICIES = ("Foreground", "Background", "Orphan")
 FINALIZER_OF = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+DEFAULT_POLICIES = {"jobs.batch": "Orphan"}
+ORPHANS_WARNING = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
 DELETE_TRIES = 5
 
 
@@ -46,6 +51,8 @@ class Options:
     version: str = ""
     policy: str = ""
     dry_run: bool = False
+    warn: bool = False
+    """Nobody has said what is to become of dependents that are left behind."""
 
 
 def options_of(request: Request) -> Options:
@@ -88,8 +95,9 @@ def options_of(request: Request) -> Options:
         None if grace is None else int(grace),
         conditions.get("uid") or "",
         conditions.get("resourceVersion") or "",
-        policy,
+        policy or DEFAULT_POLICIES.get(request.kind.resource, ""),
         bool(dry),
+        warn=not policy and request.kind.resource in DEFAULT_POLICIES,
     )
 
 
@@ -112,7 +120,10 @@ class Deleter:
             check_preconditions(kind, record, options)
             await self.admission.validate(Operation(request, "DELETE", {}, record.load()))
             try:
-                return self.remove(kind, record, options)
+                answer = self.remove(kind, record, options)
+                if options.warn:
+                    answer.headers.append(("Warning", f'299 - "{ORPHANS_WARNING}"'))
+                return answer
             except Moved:
                 continue
         raise conflict(kind, request.name, STALE)

@@ -9,6 +9,7 @@ from apps.localcluster.controllers.base import Cluster, Loop
 from apps.localcluster.controllers.definitions import Definitions
 from apps.localcluster.controllers.deployments import Deployments
 from apps.localcluster.controllers.garbage import GarbageCollector
+from apps.localcluster.controllers.jobs import Jobs
 from apps.localcluster.controllers.namespaces import Namespaces
 from apps.localcluster.controllers.quotas import QuotaStatus
 from apps.localcluster.controllers.replicasets import ReplicaSets
@@ -27,6 +28,7 @@ class Controllers:
             QuotaStatus(cluster),
             ReplicaSets(cluster),
             Deployments(cluster),
+            Jobs(cluster),
             Scheduler(cluster),
         ]
         self.loops = [Loop(each) for each in controllers]

@@ -30,6 +30,11 @@ def is_active(pod: Record) -> bool:
     return not pod.deleting and pod.fields["status.phase"] not in ENDED
 
 
+def is_ending(pod: Record) -> bool:
+    """Whether it is being deleted and has not ended yet."""
+    return pod.deleting and pod.fields["status.phase"] not in ENDED
+
+
 def condition(item: Object, type_: str) -> Object:
     """A condition by its type; empty when there is none."""
     conditions = (item.get("status") or {}).get("conditions") or ()

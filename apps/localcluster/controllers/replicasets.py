@@ -15,6 +15,7 @@ from apps.localcluster.controllers.pods import (
     condition,
     create_pod,
     is_active,
+    is_ending,
     is_ready,
     set_condition,
     unavailable_for,
@@ -56,7 +57,7 @@ class ReplicaSets(Controller):
                 await self._manage(record, spec, pods)
             except StatusError as error:
                 fault = error
-        ending = sum(each.deleting and each.fields["status.phase"] not in ("Succeeded", "Failed") for each in found)
+        ending = sum(map(is_ending, found))
         again = await self._report(record, pods, ending, fault)
         if fault is not None:
             raise fault

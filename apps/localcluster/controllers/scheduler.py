@@ -69,8 +69,7 @@ class Scheduler(Controller):
         item["spec"]["nodeName"] = node.name
         item["status"].pop("nominatedNodeName", None)
         scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": meta.now()}
-        generation = {"observedGeneration": item["metadata"].get("generation", 1)}
-        set_condition(item["status"], scheduled | generation)
+        set_condition(item["status"], scheduled)
         pod = Pod.read(self.store.put("pods", pod.record.key, item, pod.record.version))
         node.pods.append(pod)
         space, name = pod.record.key

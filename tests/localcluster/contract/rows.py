@@ -68,7 +68,9 @@ def small(folder: Path) -> Iterator[Row]:
 def _node_agent(folder: Path, kubeconfig: Path) -> Iterator[None]:
     """Until the block ends. Every image of the recordings prints their log and stays, but the one of init containers."""
     images = [{"name": "example/prep:*", "cmd": ["true"]}]
-    images += [{"name": "example/*:*", "cmd": ["sh", "-c", f"{LOG_AS_SHELL}; exec sleep 1000"]}]
+    images += [
+        {"name": name, "cmd": ["sh", "-c", f"{LOG_AS_SHELL}; exec sleep 1000"]} for name in ("example/*:*", "i:latest")
+    ]
     (folder / "images.json").write_text(json.dumps({"images": images}))
     command = (sys.executable, "-m", "apps.localcluster.nodeagent", f"--dir={folder / 'nodes'}")
     options = (f"--kubeconfig={kubeconfig}", f"--fleet={FLEET}", f"--images={folder / 'images.json'}", "--max=16")
