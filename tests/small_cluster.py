@@ -54,7 +54,7 @@ class SmallCluster:
             "volcano": ["--kubeconfig", str(self.kubeconfig)],
             "nodeagent": [
                 "--kubeconfig", str(self.kubeconfig), "--fleet", str(ROOT / "deploy/demo/fleet.json"),
-                "--dir", str(self.directory / "nodes"),
+                "--dir", str(self.directory / "nodes"), "--client-ca", str(self.directory / "api/ca.crt"),
             ],
         }[room]  # fmt: skip
         log = (self.directory / f"{room}.log").open("ab")

@@ -10,7 +10,7 @@ from deploy.local.home import Home, write_private
 from deploy.local.program import NotReady, Program, listening
 from deploy.testbed import programs
 from deploy.testbed.api import Api
-from deploy.testbed.certificates import signing_key
+from deploy.testbed.certificates import serving, signing_key
 
 TOKEN = "admin-token"  # the name of a file, not the secret
 PORTS = ("etcd", "etcd-peer", "apiserver", "controllers", "scheduler", "kwok")
@@ -30,6 +30,11 @@ def server(home: Home) -> str:
 def authority(home: Home) -> Path:
     """The server makes it itself when it first starts."""
     return pki(home) / "apiserver.crt"
+
+
+def node_client(home: Home) -> tuple[Path, Path]:
+    """(certificate, key) that the API server shows to nodes' agents; the certificate vouches for itself."""
+    return serving(pki(home), "kubelet-client")
 
 
 def etcd(home: Home) -> Program:
@@ -53,6 +58,7 @@ def etcd(home: Home) -> Program:
 def apiserver(home: Home, more: tuple[str, ...]) -> Program:
     """Raises Missing, Failed."""
     ports, key = home.ports(), signing_key(pki(home) / "service-accounts.key")
+    certificate, private = node_client(home)
     tokens = write_private(pki(home) / "tokens.csv", f"{home.secret(TOKEN)},admin,admin,system:masters\n")
     flags: dict[str, object] = {
         "etcd-servers": f"http://127.0.0.1:{ports['etcd']}",
@@ -68,6 +74,8 @@ def apiserver(home: Home, more: tuple[str, ...]) -> Program:
         "service-account-issuer": "https://kubernetes.default.svc",
         "service-account-key-file": key,
         "service-account-signing-key-file": key,
+        "kubelet-client-certificate": certificate,
+        "kubelet-client-key": private,
         "kubelet-preferred-address-types": "InternalIP",  # a node's agent is on this machine, whatever the node's name
     }
     name = "kube-apiserver"

@@ -33,13 +33,13 @@ TEXT = "text/plain"
 class PodLogs:
     """Reads logs from node agents; `identity` shows them who asks."""
 
-    def __init__(self, store: Store, identity: ssl.SSLContext | None = None) -> None:
+    def __init__(self, store: Store, identity: ssl.SSLContext) -> None:
         self.store = store
         # An agent on loopback serves plain HTTP or TLS with a certificate of its own; which one is learnt by trying.
         self._schemes: dict[str, str] = {}
         timeout = httpx.Timeout(5, read=None)  # a followed log is silent as long as the program is
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-        self._client = httpx.AsyncClient(verify=identity or False, trust_env=False, timeout=timeout, limits=limits)
+        self._client = httpx.AsyncClient(verify=identity, trust_env=False, timeout=timeout, limits=limits)
 
     async def close(self) -> None:
         await self._client.aclose()

@@ -1,0 +1,415 @@
+"""Pods on our node agent, under the small API server and under a real one: what a kubelet does with them is seen."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import os
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.testbed import SERVER_ONLY, control_plane
+from deploy.testbed.kubernetes import node_client
+from tests.localcluster.contract.conftest import MARKS
+from tests.localcluster.test_nodeagent import Agent, Cluster, needs_mounts, wait_for
+from tests.needs import require
+from tests.small_cluster import small_cluster
+
+Object = dict[str, Any]
+KUBECTL = str(Path(sys.executable).with_name("kubectl"))
+
+
+@dataclass(frozen=True)
+class Server:
+    """An API server, and the certificate that vouches for it at nodes."""
+
+    kubeconfig: Path
+    client_ca: Path
+
+
+@contextmanager
+def small(folder: Path) -> Iterator[Server]:
+    with small_cluster(folder) as running:
+        yield Server(running.kubeconfig, folder / "api" / "ca.crt")
+
+
+@contextmanager
+def real(folder: Path) -> Iterator[Server]:
+    require("apiserver")
+    with control_plane(folder, SERVER_ONLY) as plane:
+        yield Server(plane.kubeconfig, node_client(plane.home)[0])
+
+
+SERVERS: dict[str, Callable[[Path], AbstractContextManager[Server]]] = {"small": small, "apiserver": real}
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=MARKS.get(name, ())) for name in SERVERS])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with SERVERS[request.param](tmp_path_factory.mktemp("server")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def agent(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    folder = tmp_path_factory.mktemp("pods") / "dir"
+    one = Agent(server.kubeconfig, folder, "--client-ca", str(server.client_ca), "--max", "16")
+    yield one
+    one.end()
+
+
+@pytest.fixture
+def pods(server: Server, agent: Agent) -> Iterator[Cluster]:
+    name = "p" + base64.b32encode(os.urandom(5)).decode().lower()
+    one = Cluster(server.kubeconfig, name)
+    one.send("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    wait_for(lambda: one.http.get(one.path("serviceaccounts", "default")).status_code == 200)
+    wait_for(lambda: one.http.get("/api/v1/nodes/test-0001").status_code == 200)
+    yield one
+    for pod in one.send("GET", one.path("pods"))["items"]:
+        one.delete("pods", pod["metadata"]["name"], gracePeriodSeconds=0)
+    one.send("DELETE", f"/api/v1/namespaces/{name}", ok=(200, 202, 409))
+    one.http.close()
+
+
+def log(pods: Cluster, name: str, **query: str) -> str:
+    """By way of the API server."""
+    answer = pods.http.get(pods.path("pods", name) + "/log", params=query, timeout=30)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def entry(pods: Cluster, name: str, container: str = "main") -> Object:
+    seen = pods.pod(name).get("status", {})
+    entries = [*(seen.get("containerStatuses") or ()), *(seen.get("initContainerStatuses") or ())]
+    return next((each for each in entries if each["name"] == container), {})
+
+
+def condition(pods: Cluster, name: str, kind: str = "Ready") -> str:
+    found = pods.pod(name).get("status", {}).get("conditions") or ()
+    return next((each["status"] for each in found if each["type"] == kind), "")
+
+
+def said(pods: Cluster, name: str, reason: str, text: str) -> None:
+    """Wait for an event."""
+    wait_for(lambda: [e for e in pods.events(name) if e["reason"] == reason and text in e["message"]])
+
+
+FAST = {"periodSeconds": 1, "failureThreshold": 1}
+STAY = ("sh", "-c", "echo up; exec sleep 100")
+
+
+# --- probes
+
+
+def test_a_pod_is_ready_while_its_readiness_probe_succeeds(pods: Cluster) -> None:
+    probe = {"exec": {"command": ["sh", "-c", "cat /tmp/ready"]}, **FAST}
+    command = ("sh", "-c", "sleep 3; echo yes > /tmp/ready; sleep 4; rm /tmp/ready; sleep 100")
+    pods.run("p", *command, container={"readinessProbe": probe})
+    said(pods, "p", "Unhealthy", "Readiness probe failed: cat: /tmp/ready: No such file or directory")
+    assert entry(pods, "p")["ready"] is False
+    assert entry(pods, "p")["started"] is True
+    wait_for(lambda: entry(pods, "p")["ready"] and condition(pods, "p") == "True")
+    wait_for(lambda: condition(pods, "p") == "False")
+    assert entry(pods, "p")["restartCount"] == 0
+
+
+def test_a_failed_liveness_probe_restarts_the_container_with_the_grace_it_names(pods: Cluster) -> None:
+    probe = {"exec": {"command": ["test", "-e", "/tmp/alive"]}, **FAST, "terminationGracePeriodSeconds": 1}
+    command = ("sh", "-c", "trap '' TERM; echo begin; touch /tmp/alive; sleep 2; rm /tmp/alive; sleep 100 & wait; wait")
+    spec = {"restartPolicy": "Always", "terminationGracePeriodSeconds": 60}
+    pods.run("p", *command, container={"livenessProbe": probe}, spec=spec)
+    said(pods, "p", "Unhealthy", "Liveness probe failed: ")
+    said(pods, "p", "Killing", "Container main failed liveness probe, will be restarted")
+    wait_for(lambda: entry(pods, "p").get("restartCount", 0) >= 1)
+    assert entry(pods, "p")["lastState"]["terminated"]["exitCode"] == 137
+    assert log(pods, "p", previous="true") == "begin\n"
+
+
+def test_a_startup_probe_holds_the_others_back_and_condemns_by_itself(pods: Cluster) -> None:
+    startup = {"exec": {"command": ["test", "-e", "/tmp/up"]}, "periodSeconds": 1, "failureThreshold": 30}
+    liveness = {"exec": {"command": ["test", "-e", "/tmp/up"]}, **FAST}
+    probes = {"startupProbe": startup, "livenessProbe": liveness}
+    pods.run("slow", "sh", "-c", "sleep 3; touch /tmp/up; sleep 100", container=probes)
+    wait_for(lambda: "running" in pods.state("slow"))
+    assert (entry(pods, "slow")["started"], entry(pods, "slow")["ready"]) == (False, False)
+    wait_for(lambda: entry(pods, "slow")["started"] and entry(pods, "slow")["ready"])
+    assert not [event for event in pods.events("slow") if "Liveness" in event["message"]]
+    pods.run("never", *STAY, container={"startupProbe": {**startup, "failureThreshold": 2}})
+    said(pods, "never", "Killing", "Container main failed startup probe")
+    assert pods.ended("never")["exitCode"] == 143
+    assert pods.phase("never") == "Failed"
+
+
+@needs_mounts
+def test_probes_ask_urls_and_ports_of_the_pods_own_address(pods: Cluster) -> None:
+    env = [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+    container = {
+        "env": env,
+        "ports": [{"name": "web", "containerPort": 8080}],
+        "readinessProbe": {"httpGet": {"path": "/page", "port": "web"}, **FAST},
+        "livenessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1, "failureThreshold": 9},
+    }
+    script = "sleep 2; cd /tmp; python -m http.server --bind $IP 8080 & sleep 5; touch /tmp/page; wait"
+    pods.run("p", "sh", "-c", script, image="maas/python:3", container=container)
+    address = wait_for(lambda: pods.pod("p").get("status", {}).get("podIP"))
+    refused = f"dial tcp {address}:8080: connect: connection refused"
+    said(pods, "p", "Unhealthy", f'Readiness probe failed: Get "http://{address}:8080/page": {refused}')
+    said(pods, "p", "Unhealthy", f"Liveness probe failed: {refused}")
+    said(pods, "p", "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 404")
+    wait_for(lambda: condition(pods, "p") == "True")
+
+
+def test_a_probe_that_takes_too_long_has_failed(pods: Cluster) -> None:
+    pods.run("p", *STAY, container={"readinessProbe": {"exec": {"command": ["sleep", "50"]}, **FAST}})
+    said(pods, "p", "Unhealthy", 'Readiness probe failed: command timed out: "sleep 50" timed out after 1s')
+
+
+def test_a_probe_of_a_kind_that_is_not_done_says_so_and_condemns_nobody(pods: Cluster) -> None:
+    probe = {"grpc": {"port": 9000}, **FAST}
+    pods.run("p", *STAY, container={"readinessProbe": probe, "livenessProbe": probe})
+    said(pods, "p", "Unhealthy", "Liveness probe errored and resulted in unknown state: this node does not do grpc")
+    assert entry(pods, "p")["ready"] is False
+    assert entry(pods, "p")["restartCount"] == 0
+
+
+def test_a_new_agent_finds_a_ready_pod_ready(pods: Cluster, agent: Agent) -> None:
+    pods.run("p", *STAY, container={"readinessProbe": {"exec": {"command": ["true"]}, **FAST}})
+    wait_for(lambda: condition(pods, "p") == "True")
+    since = [c for c in pods.pod("p")["status"]["conditions"] if c["type"] == "Ready"]
+    agent.kill()
+    agent.start()
+    pods.run("next", "true")
+    pods.ended("next")
+    assert [c for c in pods.pod("p")["status"]["conditions"] if c["type"] == "Ready"] == since
+
+
+def test_a_readiness_gate_waits_for_its_condition(pods: Cluster) -> None:
+    pods.run("p", *STAY, spec={"readinessGates": [{"conditionType": "example.com/open"}]})
+    wait_for(lambda: condition(pods, "p", "ContainersReady") == "True")
+    assert condition(pods, "p") == "False"
+    opened = {"status": {"conditions": [{"type": "example.com/open", "status": "True"}]}}
+    path = pods.path("pods", "p") + "/status"
+    headers = {"Content-Type": "application/strategic-merge-patch+json"}
+    assert pods.http.patch(path, json=opened, headers=headers).status_code == 200
+    wait_for(lambda: condition(pods, "p") == "True")
+
+
+# --- hooks, sidecars, deadlines
+
+
+def test_a_pod_runs_once_its_post_start_hook_is_done(pods: Cluster) -> None:
+    hook = {"exec": {"command": ["sh", "-c", "sleep 2; echo hook > /tmp/mark"]}}
+    pods.run(
+        "p",
+        "sh",
+        "-c",
+        "while ! cat /tmp/mark; do sleep 0.2; done; sleep 100",
+        container={"lifecycle": {"postStart": hook}},
+    )
+    wait_for(lambda: "waiting" in pods.state("p"))
+    assert pods.state("p")["waiting"]["reason"] == "ContainerCreating"
+    wait_for(lambda: "running" in pods.state("p"))
+    wait_for(lambda: "hook" in log(pods, "p"))
+
+
+def test_a_container_whose_post_start_hook_fails_is_ended(pods: Cluster) -> None:
+    pods.run("p", *STAY, container={"lifecycle": {"postStart": {"exec": {"command": ["false"]}}}})
+    said(pods, "p", "FailedPostStartHook", "PostStartHook failed")
+    said(pods, "p", "Killing", "FailedPostStartHook")
+    assert pods.ended("p")["exitCode"] == 143
+
+
+PATIENT = ("sh", "-c", "exec 2>/dev/null; trap 'echo asked; exit 0' TERM; echo up; while :; do sleep 0.1; done")
+
+
+def test_the_pre_stop_hook_comes_before_sigterm_and_counts_towards_the_grace(pods: Cluster) -> None:
+    hook = {"preStop": {"exec": {"command": ["sh", "-c", "echo hook > /tmp/mark; sleep 1; echo hooked > /tmp/mark"]}}}
+    script = "exec 2>/dev/null; trap 'cat /tmp/mark; exit 0' TERM; echo up; while :; do sleep 0.1; done"
+    pods.run("p", "sh", "-c", script, container={"lifecycle": hook}, spec={"terminationGracePeriodSeconds": 30})
+    endless = {"preStop": {"sleep": {"seconds": 60}}}
+    pods.run("q", *PATIENT, container={"lifecycle": endless}, spec={"terminationGracePeriodSeconds": 61})
+    failing = {"preStop": {"exec": {"command": ["false"]}}}
+    pods.run("r", *PATIENT, container={"lifecycle": failing})
+    for name in ("p", "q", "r"):
+        wait_for(lambda n=name: "running" in pods.state(n))
+        wait_for(lambda n=name: "up" in log(pods, n))
+    pods.delete("pods", "p")
+    assert log(pods, "p", follow="true") == "up\nhooked\n"
+    pods.delete("pods", "q", gracePeriodSeconds=2)
+    assert log(pods, "q", follow="true") == "up\nasked\n"
+    pods.delete("pods", "r")
+    said(pods, "r", "FailedPreStopHook", "PreStopHook failed")
+    for name in ("p", "q", "r"):
+        wait_for(lambda n=name: pods.gone(n))
+
+
+def test_a_sidecar_starts_first_stays_and_ends_last(pods: Cluster) -> None:
+    sidecar = {
+        "name": "side",
+        "image": "maas/shell:1",
+        "restartPolicy": "Always",
+        "command": [
+            "sh",
+            "-c",
+            "exec 2>/dev/null; trap 'echo bye; exit 0' TERM; touch /both/side; while :; do sleep 0.1; done",
+        ],
+        "startupProbe": {"exec": {"command": ["test", "-e", "/both/side"]}, "periodSeconds": 1},
+        "volumeMounts": [{"name": "both", "mountPath": "/both"}],
+    }
+    container = {"volumeMounts": sidecar["volumeMounts"]}
+    spec = {"initContainers": [sidecar], "volumes": [{"name": "both", "emptyDir": {}}]}
+    pods.run("p", "sh", "-c", "cat /both/side && echo there; sleep 1", container=container, spec=spec)
+    wait_for(lambda: "running" in entry(pods, "p", "side").get("state", {}))
+    assert pods.ended("p")["exitCode"] == 0
+    wait_for(lambda: pods.phase("p") == "Succeeded")
+    assert log(pods, "p", container="main") == "there\n"
+    assert log(pods, "p", container="side") == "bye\n"
+    assert entry(pods, "p", "side")["state"]["terminated"]["exitCode"] == 0
+
+
+def test_a_sidecar_that_fails_is_restarted_while_the_pod_goes_on(pods: Cluster) -> None:
+    sidecar = {
+        "name": "side",
+        "image": "maas/shell:1",
+        "restartPolicy": "Always",
+        "command": ["sh", "-c", "sleep 1; exit 3"],
+    }
+    pods.run("p", *STAY, spec={"initContainers": [sidecar]})
+    wait_for(lambda: entry(pods, "p", "side").get("restartCount", 0) >= 2)
+    assert entry(pods, "p", "side")["lastState"]["terminated"]["exitCode"] == 3
+    assert pods.phase("p") == "Running"
+    assert condition(pods, "p", "Initialized") == "True"
+    assert entry(pods, "p")["restartCount"] == 0
+
+
+def test_a_pod_is_given_up_at_its_deadline(pods: Cluster) -> None:
+    pods.run("p", *PATIENT, spec={"activeDeadlineSeconds": 2})
+    wait_for(lambda: pods.phase("p") == "Failed")
+    status = pods.pod("p")["status"]
+    assert status["reason"] == "DeadlineExceeded"
+    assert status["message"] == "Pod was active on the node longer than the specified deadline"
+    assert pods.ended("p")["exitCode"] == 0
+    assert pods.phase("p") == "Failed"
+    said(pods, "p", "DeadlineExceeded", status["message"])
+
+
+@needs_mounts
+def test_last_words_are_read_from_where_the_container_says(pods: Cluster) -> None:
+    pods.run("p", "sh", "-c", "echo why > /tmp/last; exit 2", container={"terminationMessagePath": "/tmp/last"})
+    assert pods.ended("p")["message"] == "why\n"
+    policy = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+    pods.run("q", "sh", "-c", "echo from the log; exit 2", container=policy)
+    assert pods.ended("q")["message"] == "from the log"
+
+
+# --- kubectl by way of the API server
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    server: Server
+    namespace: str
+    home: Path
+
+    @property
+    def head(self) -> list[str]:
+        return [KUBECTL, f"--kubeconfig={self.server.kubeconfig}", f"--cache-dir={self.home}", f"-n={self.namespace}"]
+
+    def __call__(self, *arguments: str, text: str | None = None, token: str = "") -> subprocess.CompletedProcess[str]:
+        head = [*self.head, *([f"--token={token}"] if token else [])]
+        return subprocess.run([*head, *arguments], input=text, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def kubectl(server: Server, pods: Cluster, tmp_path: Path) -> Kubectl:
+    return Kubectl(server, pods.namespace, tmp_path)
+
+
+@pytest.fixture
+def shell(pods: Cluster) -> str:
+    pods.run("shell", *STAY)
+    wait_for(lambda: "running" in pods.state("shell"))
+    return "shell"
+
+
+def test_exec_carries_streams_and_the_exit_code(kubectl: Kubectl, shell: str) -> None:
+    done = kubectl("exec", shell, "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert (done.returncode, done.stdout) == (7, "out\n")
+    assert done.stderr == "err\ncommand terminated with exit code 7\n"
+    much = "x" * 3_000_000
+    assert kubectl("exec", "-i", shell, "--", "cat", text=much).stdout == much
+
+
+def test_exec_tells_why_it_could_not(kubectl: Kubectl, pods: Cluster, shell: str) -> None:
+    missing = kubectl("exec", shell, "--", "nonsense")
+    assert missing.returncode == 1
+    assert 'exec: "nonsense": executable file not found in $PATH' in missing.stderr
+    assert 'pods "nobody" not found' in kubectl("exec", "nobody", "--", "true").stderr
+    pods.run("over", "true")
+    pods.ended("over")
+    wait_for(lambda: pods.phase("over") == "Succeeded")
+    assert "cannot exec into a container in a completed pod" in kubectl("exec", "over", "--", "true").stderr
+
+
+def test_exec_on_a_terminal_has_its_size(kubectl: Kubectl, shell: str) -> None:
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+    command = [*kubectl.head, "exec", "-it", shell, "--", "sh", "-c", "sleep 1; stty size; test -t 2 && echo terminal"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE) as running:
+        os.close(theirs)
+        assert running.wait(30) == 0
+    assert os.read(ours, 1000).split() == [b"33", b"77", b"terminal"]
+    os.close(ours)
+
+
+@needs_mounts
+def test_cp_brings_files_both_ways(kubectl: Kubectl, shell: str, tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(os.urandom(100_000))
+    assert kubectl("cp", str(tmp_path / "there"), f"{shell}:/tmp/file").returncode == 0
+    assert kubectl("cp", f"{shell}:/tmp/file", str(tmp_path / "back")).returncode == 0
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "there").read_bytes()
+
+
+def test_exec_asks_for_the_right_to_create_also_where_it_begins_with_a_get(kubectl: Kubectl, shell: str) -> None:
+    kubectl("create", "serviceaccount", "viewer")
+    kubectl("create", "role", "view", "--verb=get", "--resource=pods,pods/exec")
+    kubectl("create", "rolebinding", "view", "--role=view", f"--serviceaccount={kubectl.namespace}:viewer")
+    token = kubectl("create", "token", "viewer").stdout.strip()
+    refused = kubectl("exec", shell, "--", "true", token=token)
+    assert refused.returncode == 1
+    assert 'cannot create resource "pods/exec" in API group ""' in refused.stderr
+    kubectl("create", "role", "run", "--verb=create", "--resource=pods/exec")
+    kubectl("create", "rolebinding", "run", "--role=run", f"--serviceaccount={kubectl.namespace}:viewer")
+    wait_for(lambda: kubectl("exec", shell, "--", "true", token=token).returncode == 0)
+
+
+def test_logs_have_the_options_of_kubectl(kubectl: Kubectl, pods: Cluster) -> None:
+    second = {"name": "side", "image": "maas/shell:1", "command": ["sh", "-c", "echo aside"]}
+    script = "echo one; sleep 3; echo two; echo three"
+    pods.run(
+        "p",
+        "sh",
+        "-c",
+        script,
+        spec={"containers": [{"name": "main", "image": "maas/shell:1", "command": ["sh", "-c", script]}, second]},
+    )
+    wait_for(lambda: pods.phase("p") == "Succeeded")
+    assert kubectl("logs", "p", "-c", "main").stdout == "one\ntwo\nthree\n"
+    assert kubectl("logs", "p", "-c", "main", "--tail=1").stdout == "three\n"
+    assert kubectl("logs", "p", "-c", "main", "--limit-bytes=5").stdout == "one\nt"
+    assert kubectl("logs", "p", "-c", "side", "--timestamps").stdout.split()[0].endswith("Z")
+    stamp = kubectl("logs", "p", "-c", "main", "--timestamps", "--tail=1").stdout.split()[0]
+    assert kubectl("logs", "p", "-c", "main", f"--since-time={stamp}").stdout == "two\nthree\n"
+    both = kubectl("logs", "p", "--all-containers", "--prefix").stdout.splitlines()
+    assert set(both) == {"[pod/p/main] one", "[pod/p/main] two", "[pod/p/main] three", "[pod/p/side] aside"}
+    previous = kubectl("logs", "-p", "p", "-c", "main").stderr
+    assert 'previous terminated container "main" in pod "p" not found' in previous
