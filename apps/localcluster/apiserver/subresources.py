@@ -6,7 +6,7 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
-from apps.localcluster.apiserver import bodies, meta
+from apps.localcluster.apiserver import bodies, budgets, meta
 from apps.localcluster.apiserver.admission import Admission, Operation
 from apps.localcluster.apiserver.answers import Answer, json_answer
 from apps.localcluster.apiserver.deleting import Deleter, Options
@@ -20,7 +20,7 @@ from apps.localcluster.apiserver.errors import (
     required,
 )
 from apps.localcluster.apiserver.requests import Request
-from apps.localcluster.apiserver.store import Moved, Store
+from apps.localcluster.apiserver.store import Moved, Record, Store
 from apps.localcluster.apiserver.tokens import ISSUER, Tokens
 
 Object = dict[str, Any]
@@ -93,8 +93,21 @@ class Subresources:
         current = self.store.get(request.kind.resource, request.key)
         if current is None:
             raise not_found(request.kind, request.name)
+        budgets.charge(self.store, current, dry_run=request.dry_run)
+        if not request.dry_run:
+            current = self._mark(current)
         self.deleter.remove(request.kind, current, Options(options.get("gracePeriodSeconds"), dry_run=request.dry_run))
         return json_answer(SUCCESS, 201)
+
+    def _mark(self, pod: Record) -> Record:
+        """Note on a pod that somebody has evicted it."""
+        item = pod.load()
+        others = [each for each in item["status"].get("conditions") or () if each["type"] != "DisruptionTarget"]
+        told = {"type": "DisruptionTarget", "observedGeneration": item["metadata"].get("generation", 1)}
+        told |= {"status": "True", "lastProbeTime": None, "lastTransitionTime": meta.now()}
+        told |= {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
+        item["status"]["conditions"] = [*others, told]
+        return self.store.put(pod.resource, pod.key, item, pod.version)
 
     async def token(self, request: Request) -> Answer:
         """POST serviceaccounts/NAME/token: a token that speaks for the account for some time."""

@@ -8,6 +8,7 @@ from apps.localcluster.apiserver.tokens import Tokens
 from apps.localcluster.controllers.base import Cluster, Loop
 from apps.localcluster.controllers.definitions import Definitions
 from apps.localcluster.controllers.deployments import Deployments
+from apps.localcluster.controllers.disruption import Budgets
 from apps.localcluster.controllers.garbage import GarbageCollector
 from apps.localcluster.controllers.jobs import Jobs
 from apps.localcluster.controllers.namespaces import Namespaces
@@ -29,6 +30,7 @@ class Controllers:
             ReplicaSets(cluster),
             Deployments(cluster),
             Jobs(cluster),
+            Budgets(cluster),
             Scheduler(cluster),
         ]
         self.loops = [Loop(each) for each in controllers]
