@@ -138,9 +138,9 @@ class PageConsumer(AsyncWebsocketConsumer):
             await self._viewer.ready.wait()
             items, lost = self._viewer.take()
             joins, self._joins = self._joins, []
-            for topic in joins:
+            for topic in {*joins, *lost}:
                 await self._catch_up(topic)
-            await self._forward(items, lost)
+            await self._forward(items)
 
     async def _catch_up(self, topic: str) -> None:
         """Send what the buffer holds after the page's cursor, or its last lines, until there is no more."""
@@ -160,12 +160,13 @@ class PageConsumer(AsyncWebsocketConsumer):
                 await self._pass_on(follow, _items(topic, reading.entries))
             follow.joined = True
         except RedisError as error:
+            follow.joined = False
             log.warning("buffer_unread", topic=topic, error=str(error))
             await asyncio.sleep(1)
             self._joins.append(topic)
             self._viewer.ready.set()
 
-    async def _forward(self, items: list[Item], lost: set[str]) -> None:
+    async def _forward(self, items: list[Item]) -> None:
         """Send live frames, those of one topic together."""
         by_topic: dict[str, list[Item]] = {}
         for item in items:
@@ -173,14 +174,11 @@ class PageConsumer(AsyncWebsocketConsumer):
         for topic, part in by_topic.items():
             follow = self._follows.get(topic)
             if follow and follow.joined:
-                told = await self._pass_on(follow, part)
-                if topic in lost and not told:
-                    await self._say({"t": "gap", "topic": topic, "n": 0})
+                await self._pass_on(follow, part)
 
-    async def _pass_on(self, follow: _Follow, items: list[Item]) -> bool:
-        """Send what is newer than the page's cursor. True if lines were missing, which the page was told."""
+    async def _pass_on(self, follow: _Follow, items: list[Item]) -> None:
+        """Send what is newer than the page's cursor; say how many lines are missing, where some are."""
         batch: list[Item] = []
-        told = False
         for item in items:
             known, entry = follow.cursor, item.entry
             missing: int | None = 0
@@ -190,7 +188,6 @@ class PageConsumer(AsyncWebsocketConsumer):
                     continue
                 missing = entry.lines_before - known.lines if same else None
             if missing != 0:
-                told = True
                 await self._flush(batch)
                 await self._say({"t": "gap", "topic": item.topic, "n": missing})
             if batch and (batch[0].entry.kind != entry.kind or sum(len(i.text) for i in batch) > BATCH_BYTES):
@@ -198,7 +195,6 @@ class PageConsumer(AsyncWebsocketConsumer):
             batch.append(item)
             follow.cursor = entry.after
         await self._flush(batch)
-        return told
 
     async def _flush(self, batch: list[Item]) -> None:
         if batch:

@@ -217,11 +217,14 @@ async def test_a_session_that_ended_closes_the_page_in_time(
         assert await closed(socket) == 4401
 
 
-async def test_a_slow_page_loses_lines_and_is_told_how_many(
-    place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("followed", [5000, 150])
+async def test_a_slow_page_reads_what_it_missed_from_the_buffer(
+    place: dict[str, Any], monkeypatch: pytest.MonkeyPatch, followed: int
 ) -> None:
+    """Its queue holds fewer frames than came; only what is more than a page shows is passed over, and counted."""
     topic, slow = place["topic"], asyncio.Event()
     send = consumers.PageConsumer.send
+    monkeypatch.setattr("apps.streams.services.buffer.FOLLOWED_LINES", followed)
 
     async def wait_to_send(self: Any, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         await slow.wait()
@@ -246,9 +249,23 @@ async def test_a_slow_page_loses_lines_and_is_told_how_many(
                 missing += message["n"]
             else:
                 texts += [line[4] for frame in message["frames"] for line in frame["lines"]]
-    assert missing >= 200 - 2 * hubs.QUEUE_FRAMES
+    assert 2 * hubs.QUEUE_FRAMES < 200
+    assert len(set(texts)) == len(texts) == 200 - missing
     assert texts[-1] == "n199"
-    assert len(set(texts)) == 200 - missing
+    assert missing == 0 if followed > 200 else 0 < missing <= 200 - followed
+
+
+async def test_many_frames_at_once_are_no_gap(place: dict[str, Any]) -> None:
+    """The buffer comes back from an outage with more frames in it than a page's queue holds."""
+    topic = place["topic"]
+    async with page(place["member"]) as socket:
+        await socket.connect()
+        await subscribe(socket, topic)
+        await asyncio.to_thread(lines, topic, "first")
+        await told(socket, 1)
+        many = [services.LogFrame(SOURCE, [services.LogLine(1, "INFO", 0, None, f"n{n}")]) for n in range(150)]
+        await asyncio.to_thread(services.append, topic, *many)
+        assert (await told(socket, 150))[0] == [f"n{n}" for n in range(150)]
 
 
 async def test_a_page_that_takes_nothing_is_given_up(place: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,8 @@ BYTES_KEPT = 64 << 20
 SECONDS_KEPT = 7 * 24 * 3600
 TAIL_LINES = 1000
 READ_ENTRIES = 200
+FOLLOWED_LINES = 5000
+"""A page shows no more: one that is farther behind goes on with the last lines."""
 SEARCHED_LINES = 5000
 
 ANY = "*"
@@ -121,10 +123,15 @@ def tail(topic: str, lines: int = TAIL_LINES) -> list[Entry]:
     return _backwards(topic, "+", lines)
 
 
-def after(topic: str, cursor: Cursor, count: int = READ_ENTRIES) -> Reading:
-    """The next entries after a cursor; `missing` counts the lines that were trimmed in between."""
-    raw = redis().xrange(Keys.of(topic).stream, f"({cursor.entry_id}", "+", count)
-    entries = [entry_of(item) for item in cast("list[Any]", raw)]
+def after(topic: str, cursor: Cursor) -> Reading:
+    """The next entries after a cursor; `missing` counts the lines that were trimmed or passed over in between."""
+    stream = Keys.of(topic).stream
+    newest = [entry_of(item) for item in cast("list[Any]", redis().xrevrange(stream, "+", f"({cursor.entry_id}", 1))]
+    if newest and newest[0].after.lines - cursor.lines > FOLLOWED_LINES:
+        entries = tail(topic, min(TAIL_LINES, FOLLOWED_LINES))
+    else:
+        raw = redis().xrange(stream, f"({cursor.entry_id}", "+", READ_ENTRIES)
+        entries = [entry_of(item) for item in cast("list[Any]", raw)]
     if not entries:
         birth = redis().hget(Keys.of(topic).meta, "birth")
         return Reading([], 0 if birth == cursor.birth.encode() else None)

@@ -1,7 +1,8 @@
 """One reader of Redis for all open pages of a web process.
 
 The hub reads each followed topic once and hands every frame, as text made once, to the queue of each page. A page that
-reads too slowly loses its oldest frames, never the hub's time; what it lost shows as a gap in the line count.
+takes them too slowly, or gets too many at once, costs the hub no time: its queue drops the oldest frames, and the page
+reads them from the buffer.
 """
 
 from __future__ import annotations
