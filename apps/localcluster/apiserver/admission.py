@@ -22,6 +22,7 @@ from apps.localcluster.apiserver.store import Store
 Object = dict[str, Any]
 
 DEFAULT_TOLERATION_SECONDS = 300
+NOT_READY = "node.kubernetes.io/not-ready"
 
 
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105
@@ -83,6 +84,8 @@ class Admission:
             if operation.request.kind.resource == "pods" and not operation.request.target.subresource:
                 self._pod(operation)
                 limits.fill(self.store, operation.request.namespace, operation.item)
+            if operation.request.kind.resource == "nodes":
+                _taint(operation.item)
             if operation.request.kind.resource == "jobs.batch":
                 workloads.select_own_pods(operation.item)
             if operation.request.kind.resource == "persistentvolumeclaims":
@@ -168,7 +171,7 @@ class Admission:
             pod["status"]["conditions"] = [dict(GATED, lastTransitionTime=meta.now())]
         self._priority(operation)
         tolerations = spec.setdefault("tolerations", [])
-        for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        for key in (NOT_READY, "node.kubernetes.io/unreachable"):
             if not any(
                 (each.get("key") in (key, None, "") and each.get("operator") == "Exists") or each.get("key") == key
                 for each in tolerations
@@ -226,6 +229,13 @@ class Admission:
             )
         spec["priority"] = priority
         spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy", "PreemptLowerPriority"))
+
+
+def _taint(node: Object) -> None:
+    """Nothing goes to a new node before it has said that it is ready."""
+    taints = node.setdefault("spec", {}).setdefault("taints", [])
+    if not any(each["key"] == NOT_READY and each.get("effect") == "NoSchedule" for each in taints):
+        taints.append({"key": NOT_READY, "effect": "NoSchedule"})
 
 
 def _mounts(container: Object, path: str) -> bool:

@@ -88,7 +88,7 @@ VALIDATORS: dict[str, Callable[[Object], list[Cause]]] = {
     "CustomResourceDefinition": definitions.validate,
     "Pod": validation.pod,
     "ConfigMap": validation.data,
-    "Secret": validation.data,
+    "Secret": validation.secret,
     "Role": validation.role,
     "ClusterRole": validation.cluster_role,
 }

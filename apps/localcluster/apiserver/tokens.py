@@ -24,6 +24,7 @@ from apps.localcluster.apiserver.store import Store, decode, encode
 Object = dict[str, Any]
 
 ISSUER = "https://kubernetes.default.svc"
+HELD = "kubernetes.io/serviceaccount/"
 LEEWAY = 60  # seconds after its end in which a token is still taken
 
 
@@ -76,6 +77,22 @@ class Tokens:
             "nbf": now,
             "sub": f"system:serviceaccount:{metadata['namespace']}:{metadata['name']}",
         }
+        return self._sign(claims)
+
+    def issue_lasting(self, account: Object, secret: str) -> str:
+        """A token that is good for as long as the Secret that holds it."""
+        metadata = account["metadata"]
+        claims = {
+            "iss": "kubernetes/serviceaccount",
+            HELD + "namespace": metadata["namespace"],
+            HELD + "secret.name": secret,
+            HELD + "service-account.name": metadata["name"],
+            HELD + "service-account.uid": metadata["uid"],
+            "sub": f"system:serviceaccount:{metadata['namespace']}:{metadata['name']}",
+        }
+        return self._sign(claims)
+
+    def _sign(self, claims: Object) -> str:
         signed = f"{_base64(encode({'alg': 'HS256', 'typ': 'JWT'}))}.{_base64(encode(claims))}"
         return f"{signed}.{self._signature(signed)}"
 
@@ -101,6 +118,8 @@ class Tokens:
             return None
         try:
             claims = decode(_unbase64(signed.partition(".")[2]))
+            if HELD + "namespace" in claims:
+                return self._holder(claims, token)
             account = claims["kubernetes.io"]["serviceaccount"]
             namespace = claims["kubernetes.io"]["namespace"]
         except (binascii.Error, msgspec.DecodeError, KeyError, TypeError):
@@ -112,3 +131,16 @@ class Tokens:
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
         extra = {"authentication.kubernetes.io/credential-id": [f"JTI={claims['jti']}"]}
         return User(claims["sub"], account["uid"], groups, extra)
+
+    def _holder(self, claims: Object, token: str) -> User | None:
+        """The account of a token that a Secret holds, as long as both are there."""
+        namespace, name = claims[HELD + "namespace"], claims[HELD + "service-account.name"]
+        account = self.store.get("serviceaccounts", (namespace, name))
+        secret = self.store.get("secrets", (namespace, claims[HELD + "secret.name"]))
+        if account is None or secret is None or account.uid != claims[HELD + "service-account.uid"]:
+            return None
+        held = (secret.load().get("data") or {}).get("token", "")
+        if not hmac.compare_digest(base64.b64decode(held), token.encode()):
+            return None
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
+        return User(claims["sub"], account.uid, groups)

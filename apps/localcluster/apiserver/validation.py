@@ -238,6 +238,14 @@ def data(item: Object) -> list[Cause]:
     return []
 
 
+def secret(item: Object) -> list[Cause]:
+    name = "kubernetes.io/service-account.name"
+    notes = item["metadata"].get("annotations") or {}
+    if item.get("type") == "kubernetes.io/service-account-token" and not notes.get(name):
+        return [required(f"metadata.annotations[{name}]"), *data(item)]
+    return data(item)
+
+
 def data_update(old: Object, new: Object) -> list[Cause]:
     causes = []
     if old.get("immutable"):

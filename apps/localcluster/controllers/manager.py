@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from apps.localcluster.apiserver.tokens import Tokens
+from apps.localcluster.controllers.accounts import AccountTokens
 from apps.localcluster.controllers.base import Cluster, Loop
 from apps.localcluster.controllers.definitions import Definitions
 from apps.localcluster.controllers.deployments import Deployments
@@ -12,6 +13,7 @@ from apps.localcluster.controllers.disruption import Budgets
 from apps.localcluster.controllers.garbage import GarbageCollector
 from apps.localcluster.controllers.jobs import Jobs
 from apps.localcluster.controllers.namespaces import Namespaces
+from apps.localcluster.controllers.nodes import Evictions, Nodes
 from apps.localcluster.controllers.quotas import QuotaStatus
 from apps.localcluster.controllers.replicasets import ReplicaSets
 from apps.localcluster.controllers.scheduler import Scheduler
@@ -31,7 +33,10 @@ class Controllers:
             Deployments(cluster),
             Jobs(cluster),
             Budgets(cluster),
+            Nodes(cluster),
+            Evictions(cluster),
             Scheduler(cluster),
+            AccountTokens(cluster, tokens, authority),
         ]
         self.loops = [Loop(each) for each in controllers]
 
