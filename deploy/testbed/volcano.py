@@ -18,6 +18,9 @@ from deploy.testbed.processes import Processes
 PORTS = ("volcano-webhooks", "volcano-controllers", "volcano-scheduler")
 """The last two answer for their health; metrics are not asked for."""
 
+NO_CSI_DRIVERS = ("localcluster/folder",)
+"""Provisioners of storage classes here: our node agent's."""
+
 CONFIGURATION = Path(__file__).with_name("volcano-scheduler.conf")
 NAMESPACE = "volcano-system"
 OPEN_SECONDS = 60
@@ -115,7 +118,9 @@ def _controllers(home: Home, folder: Path, kubeconfig: Path) -> Program:
 def _scheduler(home: Home, folder: Path, kubeconfig: Path) -> Program:
     command = (folder / "scheduler", f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--v=3")
     configuration = f"--scheduler-conf={CONFIGURATION}"
-    return _program(home, "scheduler", (*command, configuration, *_health(home, "scheduler")))
+    # It takes the provisioner of every claim for a CSI driver, of whose volumes no queue and no node has any.
+    ignored = f"--ignored-provisioners={','.join(NO_CSI_DRIVERS)}"
+    return _program(home, "scheduler", (*command, configuration, ignored, *_health(home, "scheduler")))
 
 
 def _health(home: Home, name: str) -> tuple[str, str]:

@@ -88,6 +88,8 @@ class Agent:
             group.create_task(Heartbeat(self.client, self.nodes, port).run())
             group.create_task(self.host.events.run())
             group.create_task(storage.ensure_class(self.client))
+            volumes = self.start.settings.directory / "volumes"
+            group.create_task(storage.Provisioner(self.client, self.nodes, volumes).run())
             group.create_task(self.services.run())
             group.create_task(self.pods.run())
             await self.pods.synced.wait()

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Container
+from pathlib import Path
 from typing import Any
 
 import httpx
 
-from apps.localcluster.client import ApiError, KubeClient
+from apps.localcluster.client import ApiError, Key, KubeClient, Reflector, key_of
 
 Object = dict[str, Any]
 log = logging.getLogger(__name__)
 
 CLASS = "local-folder"
 CLASS_PATH = "/apis/storage.k8s.io/v1/storageclasses"
+CHOSEN = "volume.kubernetes.io/selected-node"
+"""The annotation by which a scheduler asks for a claim's volume."""
 
 
 async def ensure_class(client: KubeClient) -> None:
@@ -68,6 +72,39 @@ async def bind(client: KubeClient, claim: Object, folder: str) -> None:
     status = {"phase": "Bound", "accessModes": spec["accessModes"], "capacity": capacity}
     await client.merge_patch(f"{path}/status", {"status": status})
     await client.merge_patch(f"/api/v1/persistentvolumes/{name}/status", {"status": {"phase": "Bound"}})
+
+
+class Provisioner:
+    """Gives a claim its volume as soon as a scheduler has chosen a node of ours for the claim's first pod.
+
+    kube-scheduler and Volcano place the pod only then; our stand-in for Volcano places it at once, and the claim is
+    bound when the pod starts.
+    """
+
+    def __init__(self, client: KubeClient, nodes: Container[str], folder: Path) -> None:
+        """`nodes`: names of ours. `folder`: where volumes are, by namespace and claim."""
+        self.client, self.nodes, self.folder = client, nodes, folder
+        self.claims = Reflector(client, "/api/v1/persistentvolumeclaims", self._changed)
+        self._chosen: asyncio.Queue[Key] = asyncio.Queue()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.claims.run())
+            while True:
+                await self._provide(await self._chosen.get())
+
+    def _changed(self, _old: Object | None, new: Object | None) -> None:
+        if new and new["metadata"].get("annotations", {}).get(CHOSEN) in self.nodes:
+            self._chosen.put_nowait(key_of(new))
+
+    async def _provide(self, key: Key) -> None:
+        claim = self.claims.store.get(key)
+        try:
+            if claim:
+                await bind(self.client, claim, str(self.folder.joinpath(*key)))
+        except (ApiError, httpx.TransportError) as error:
+            log.info("no volume for claim %s yet: %s", key, error)
+            asyncio.get_running_loop().call_later(1, self._chosen.put_nowait, key)
 
 
 async def _once(client: KubeClient, path: str, body: Object) -> None:
