@@ -83,17 +83,24 @@ def nodes(fleet: str) -> list[Object]:
 OVERCOMMIT = 1.2
 
 
-def fits_the_door(found: Object) -> bool:
-    """Whether all jobs of a case together are let in at once: they ask for no more accelerators than the scheduler
+def let_in_at_once(found: Object) -> frozenset[str]:
+    """Jobs of a case that are let in at once: with all before them they ask for no more accelerators than the scheduler
     hands out places for, and no queue has limits. Where such a job was seen to wait, the one before it had just been
     placed and counted twice for a moment, as let in and as placed."""
-    if any(queue["spec"].keys() & {"capability", "deserved", "guarantee"} for queue in created(found, "Queue")):
-        return False
-    asked = sum(
-        int(task.get("replicas", 0)) * int(container.get("resources", {}).get("requests", {}).get(GPU, 0))
-        for job in created(found)
-        for task in job["spec"].get("tasks", [])
-        for container in task.get("template", {}).get("spec", {}).get("containers", [])
-    )
+    if any(
+        (queue.get("spec") or {}).keys() & {"capability", "deserved", "guarantee"} for queue in created(found, "Queue")
+    ):
+        return frozenset()
     there = sum(pool["count"] * int(pool["capacity"].get(GPU, 0)) for pool in SETUP["fleets"][found["fleet"]])
-    return asked <= OVERCOMMIT * there
+    asked, names = 0, set()
+    for job in created(found):
+        asked += sum(map(_accelerators, job["spec"].get("tasks", [])))
+        if asked <= OVERCOMMIT * there:
+            names.add(job["metadata"]["name"])
+    return frozenset(names)
+
+
+def _accelerators(task: Object) -> int:
+    containers = task.get("template", {}).get("spec", {}).get("containers", [])
+    requests = [container.get("resources", {}).get("requests", {}) for container in containers]
+    return int(task.get("replicas", 0)) * sum(int(each.get(GPU, 0)) for each in requests)

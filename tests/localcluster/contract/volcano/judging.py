@@ -29,10 +29,10 @@ _IN_ORDER = (
 
 
 class Judge:
-    """`door_open`: no job of the case has a reason to wait for being let in."""
+    """`at_once`: jobs that have no reason to wait for being let in."""
 
-    def __init__(self, varied: str, *, door_open: bool = False) -> None:
-        self._door_open = door_open
+    def __init__(self, varied: str, at_once: frozenset[str] = frozenset()) -> None:
+        self._at_once = at_once
         self._named = [
             path
             for path, values in re.findall(
@@ -86,7 +86,7 @@ class Judge:
         # The scheduler tells a group's phase at its next look, up to a second later. Where the group is deleted or let
         # in meanwhile nobody sees it; that its pods ran is for the phases of the Job to say.
         followed = list(zip(phases, [*phases[1:], ""], strict=True))
-        if self._door_open:
+        if key.removeprefix("PodGroup/").removesuffix("-<uid>") in self._at_once:
             followed = [pair for pair in followed if pair != ("Pending", "Inqueue")]
         kept: list[str] = []
         for phase, _ in followed:

@@ -37,7 +37,7 @@ def test_phases_that_last_are_owed(key: str, recorded: list[str], seen: list[str
 
 def test_the_moment_in_which_a_gang_counts_twice_is_left_open_where_the_door_is_wide_enough() -> None:
     recorded = {"PodGroup/a-<uid>": ["(none)", "Pending", "Inqueue", "Running"]}
-    assert Judge("nothing", door_open=True).of_phases(recorded, {"PodGroup/a-<uid>": RAN}) is None
+    assert Judge("nothing", frozenset({"a"})).of_phases(recorded, {"PodGroup/a-<uid>": RAN}) is None
 
 
 def test_what_varied_is_free_and_what_stands_beside_it_is_not() -> None:

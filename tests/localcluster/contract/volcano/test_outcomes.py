@@ -12,8 +12,7 @@ from tests.localcluster.contract.rows import GIVEN
 from tests.localcluster.contract.volcano import score
 from tests.localcluster.contract.volcano.sites import SITES, Site
 
-LONGEST_SECONDS = 600  # two hundred jobs at once; the control plane may have to be built first
-MARKS = [pytest.mark.prove, pytest.mark.timeout(1800)]
+MARKS = [pytest.mark.prove, pytest.mark.timeout(1800)]  # the control plane may have to be built first
 
 
 def asked() -> Iterator[Any]:
@@ -32,7 +31,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield running
 
 
-@pytest.mark.parametrize(("site", "name"), asked(), indirect=["site"])
+@pytest.mark.parametrize(("site", "name"), list(asked()), indirect=["site"])
 def test_outcome(site: Site, name: str) -> None:
     outcome, why = score.outcome(site, score.load()[name])
     known, reason = score.LEFT.get((site.name, name), ("", ""))
