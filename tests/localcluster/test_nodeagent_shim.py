@@ -160,6 +160,34 @@ def test_the_environment_of_the_starter_does_not_leak(shims: Shims, monkeypatch:
     assert "PATH=/usr/bin:/bin" in text(folder)
 
 
+# --- memory
+
+MIB = 1 << 20
+GROW = "import sys, time; data = bytearray(b'x') * (200 << 20); print('grown', flush=True); time.sleep(60)"
+FORK = """
+import os, time
+data = bytearray(b'x') * (60 << 20)
+for _ in range(4):
+    if os.fork() == 0:
+        time.sleep(3)
+        os._exit(0)
+for _ in range(4):
+    os.wait()
+"""
+
+
+def test_a_container_past_its_memory_is_killed_for_it(shims: Shims) -> None:
+    ending = shims.ended(shims.start(["/usr/bin/env", "python3", "-c", GROW], memory=100 * MIB))
+    assert (ending["code"], ending["reason"]) == (137, "OOMKilled")
+    ending = shims.ended(shims.start(["sh", "-c", "kill -9 $$"], number=1, memory=100 * MIB))
+    assert (ending["code"], ending["reason"]) == (137, "Error")
+
+
+def test_memory_that_forks_share_counts_once(shims: Shims) -> None:
+    ending = shims.ended(shims.start(["/usr/bin/env", "python3", "-c", FORK], memory=150 * MIB))
+    assert (ending["code"], ending["reason"]) == (0, "Completed")
+
+
 # --- a file system of its own
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apps.localcluster.nodeagent import network, sandbox, volumes
+from apps.localcluster.nodeagent import network, quantity, sandbox, volumes
 from apps.localcluster.nodeagent.environment import ConfigError, Facts, environment, expand
 from apps.localcluster.nodeagent.images import Image
 from apps.localcluster.nodeagent.machine import Machine
@@ -109,8 +109,15 @@ def order(folder: Path, container: Object, image: Image, around: Surroundings) -
         groups=who.groups,
         no_new_privileges=security(pod, container).get("allowPrivilegeEscalation") is False,
         log_as_message=container.get("terminationMessagePolicy") == "FallbackToLogsOnError",
+        memory=_memory(container),
         view=view,
     )
+
+
+def _memory(container: Object) -> int:
+    """The limit in bytes, 0 for none."""
+    limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
+    return int(quantity.parse(str(limit))) if limit else 0
 
 
 def _defaults(pod: Object, image: Image, who: User, around: Surroundings) -> dict[str, str]:

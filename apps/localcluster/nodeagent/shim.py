@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from apps.localcluster.nodeagent import sandbox
+from apps.localcluster.nodeagent import memory, sandbox
 from apps.localcluster.nodeagent.crilog import CriWriter, parse, stamp
 from apps.localcluster.nodeagent.execs import Execs, Files, open_socket
 
@@ -33,7 +33,8 @@ START_ERROR = 128
 
 @dataclass(frozen=True)
 class Order:
-    """What to run. `uid` None leaves the user as it is; `view` None runs without a file system of its own."""
+    """What to run. `uid` None leaves the user as it is; `view` None runs without a file system of its own; `memory` is
+    the limit in bytes, 0 for none."""
 
     folder: str
     argv: list[str]
@@ -46,6 +47,7 @@ class Order:
     groups: tuple[int, ...] = ()
     no_new_privileges: bool = False
     log_as_message: bool = False
+    memory: int = 0
     view: sandbox.View | None = None
 
     def encode(self) -> bytes:
@@ -79,6 +81,8 @@ class Shim:
         self.pid = 0
         self.pipes: dict[int, str] = {}
         self.execs: Execs | None = None
+        self.look = 0.0  # when to look at the memory in use, on the monotonic clock
+        self.out_of_memory = False
 
     def start(self) -> str:
         """Start the container; the answer is empty, or why it could not be started."""
@@ -133,11 +137,21 @@ class Shim:
                 if self.execs:
                     self.execs.ended(pid, status)
                 continue  # otherwise an orphan of the container
-            left = None if self.deadline is None else self.deadline - time.monotonic()
-            if left is not None and left <= 0:
-                signal_group(self.pid, signal.SIGKILL)
-                left = 0.5
-            self.copy([wake, *self.pipes, *(self.execs.files() if self.execs else ())], left)
+            self.copy([wake, *self.pipes, *(self.execs.files() if self.execs else ())], self.patience())
+
+    def patience(self) -> float | None:
+        """Seconds until something has to be looked at again; ends a container whose time or memory is used up."""
+        now, limit = time.monotonic(), self.order.memory
+        left = None if self.deadline is None else self.deadline - now
+        if limit and now >= self.look:
+            self.look = now + memory.LOOK
+            if memory.exceeds(os.getpid(), limit):
+                self.out_of_memory = True
+                left = 0.0
+        if left is not None and left <= 0:
+            signal_group(self.pid, signal.SIGKILL)
+            return 0.5
+        return min(left if left is not None else memory.LOOK, memory.LOOK) if limit else left
 
     def copy(self, files: list[int], seconds: float | None) -> bool:
         """Wait for output or a signal and log it; False if nothing came in time."""
@@ -296,7 +310,8 @@ def main() -> int:
     status = os.waitstatus_to_exitcode(shim.run())
     shim.finish()
     code = 128 - status if status < 0 else status
-    ending = {"code": code, "reason": "Error" if code else "Completed", "message": last_words(order, code)}
+    reason = "OOMKilled" if shim.out_of_memory else "Error" if code else "Completed"
+    ending = {"code": code, "reason": reason, "message": last_words(order, code)}
     write_whole(folder / "exit.json", {**ending, "started": began, "ended": now()})
     return 0
 

@@ -212,3 +212,11 @@ def test_last_words_are_read_from_where_the_container_says(pods: Cluster) -> Non
     policy = {"terminationMessagePolicy": "FallbackToLogsOnError"}
     pods.run("q", "sh", "-c", "echo from the log; exit 2", container=policy)
     assert pods.ended("q")["message"] == "from the log"
+
+
+def test_a_container_past_its_memory_limit_is_oom_killed(pods: Cluster) -> None:
+    grow = "import time; data = bytearray(b'x') * (200 << 20); time.sleep(60)"
+    limits = {"resources": {"limits": {"memory": "100Mi"}}}
+    pods.run("p", "python", "-c", grow, image="maas/python:3", container=limits)
+    ended = pods.ended("p")
+    assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
