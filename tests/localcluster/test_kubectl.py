@@ -160,6 +160,13 @@ def test_logs_follow(kubectl: Kubectl, node: str) -> None:
         log.terminate()
 
 
+def test_exec_runs_in_the_container(kubectl: Kubectl, node: str) -> None:
+    running_pod(kubectl, "entered", node)
+    script = "cat; hostname; exit 3"
+    told = kubectl.run("exec", "-i", "-n", "lab", "entered", "--", "sh", "-c", script, text="in\n", code=3)
+    assert told == "in\nentered\ncommand terminated with exit code 3\n"
+
+
 def test_explain_reads_the_schemas(kubectl: Kubectl) -> None:
     assert "FIELD: limits <map[string]Quantity>" in kubectl.run("explain", "pod.spec.containers.resources.limits")
     assert "GROUP:      batch.volcano.sh" in kubectl.run(
