@@ -1,40 +1,25 @@
 """Pod Security: the levels that a namespace's labels ask for, checked on new pods.
 
-Not looked at: AppArmor, SELinux, sysctls, Windows host processes, and hosts of probes.
+The checks are a table (podsecurity.yaml). Not looked at: AppArmor, SELinux, sysctls, Windows, and hosts of probes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from apps.localcluster.apiserver import pods
 from apps.localcluster.apiserver.errors import Cause, invalid_value
 from apps.localcluster.apiserver.store import Store
 
 Object = dict[str, Any]
-Fault = tuple[str, str]
-"""What a check is called, and the words in brackets behind it."""
 
+CHECKS: list[Object] = yaml.load(Path(__file__).with_name("podsecurity.yaml").read_text(), Loader=yaml.CSafeLoader)
 PREFIX = "pod-security.kubernetes.io/"
 LEVELS = ("privileged", "baseline", "restricted")
-DEFAULT_CAPABILITIES = {
-    *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP"),
-    *("SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
-}
-VOLUME_TYPES = {
-    *(
-        "configMap",
-        "csi",
-        "downwardAPI",
-        "emptyDir",
-        "ephemeral",
-        "persistentVolumeClaim",
-        "projected",
-        "secret",
-        "image",
-    ),
-}
 
 
 def label_faults(namespace: Object) -> list[Cause]:
@@ -49,94 +34,80 @@ def label_faults(namespace: Object) -> list[Cause]:
 def violation(labels: dict[str, str], mode: str, pod: Object) -> str:
     """Which level a pod violates and how; empty when it does not. `mode` is enforce or warn."""
     level, version = labels.get(PREFIX + mode, ""), labels.get(f"{PREFIX}{mode}-version", "latest")
-    found = faults(level, pod["spec"])
-    told = ", ".join(f"{name} ({words})" if words else name for name, words in found)
-    return f'violate PodSecurity "{level}:{version}": {told}' if found else ""
+    told = ", ".join(f"{title} ({words})" if words else title for title, words in _faults(level, pod["spec"]))
+    return f'violate PodSecurity "{level}:{version}": {told}' if told else ""
 
 
 def new_level_warnings(store: Store, old: Object, new: Object) -> list[str]:
     """Pods that are there already and would not pass the new level of their namespace."""
     before, labels = (each["metadata"].get("labels") or {} for each in (old, new))
     level, name = labels.get(PREFIX + "enforce", ""), new["metadata"]["name"]
-    if level in ("", "privileged", before.get(PREFIX + "enforce")):
+    if level == before.get(PREFIX + "enforce", ""):
         return []
-    found = [(record.key[1], faults(level, record.load()["spec"])) for record in store.select("pods", name)]
-    told = [f"{pod}: {', '.join(fault for fault, _ in each)}" for pod, each in found if each]
+    found = [(record.key[1], _faults(level, record.load()["spec"])) for record in store.select("pods", name)]
+    told = [f"{pod}: {', '.join(title for title, _ in faults)}" for pod, faults in found if faults]
     head = f'existing pods in namespace "{name}" violate the new PodSecurity enforce level "{level}:latest"'
     return [head, *told] if told else []
 
 
-def faults(level: str, spec: Object) -> list[Fault]:
-    """What a pod does that a level does not allow, in the order in which a real server tells it."""
-    checks = {"baseline": BASELINE, "restricted": RESTRICTED}.get(level, ())
-    return [fault for check in checks if (fault := check(spec))]
+def _faults(level: str, spec: Object) -> list[tuple[str, str]]:
+    """What a pod does that a level does not allow: titles, and the words in brackets behind them."""
+    tests = ((check["title"], TESTS[check["test"]](check, spec)) for check in CHECKS if level in check["levels"])
+    return [(title, words) for title, words in tests if words is not None]
 
 
-Check = Callable[[Object], "Fault | None"]
+def _is_bad(check: Object, *owners: Object) -> bool:
+    """Whether the value at the field is not allowed; of several owners the last that has one says it."""
+    value: Any = None
+    for owner in owners:
+        found: Any = owner.get("securityContext")
+        for name in check["field"].split("."):
+            found = found.get(name) if isinstance(found, dict) else None
+        value = value if found is None else found
+    return value in check["bad"] if "bad" in check else value not in check["good"]
 
 
-def _security(container: Object) -> Object:
-    found: Object = container.get("securityContext") or {}
-    return found
+def _named(items: Iterable[Object], what: str = "container") -> str:
+    names = ", ".join(f'"{each["name"]}"' for each in items)
+    return f"{what}{'s' if ',' in names else ''} {names}" if names else ""
 
 
-def _named(containers: Iterable[Object]) -> str:
-    names = [f'"{each["name"]}"' for each in containers]
-    return f"container{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""
+def _containers(check: Object, spec: Object) -> str | None:
+    named = _named(each for each in pods.containers(spec) if _is_bad(check, each))
+    return f"{named} must {check['must']}" if named else None
 
 
-def _each(title: str, words: str, bad: Callable[[Object], bool]) -> Check:
-    """A check of every container by itself."""
-
-    def check(spec: Object) -> Fault | None:
-        named = _named(each for each in pods.containers(spec) if bad(each))
-        return (title, f"{named} must {words}") if named else None
-
-    return check
+def _pod_then_containers(check: Object, spec: Object) -> str | None:
+    return f"pod must {check['must']}" if _is_bad(check, spec) else _containers(check, spec)
 
 
-def _added(allowed: set[str], title: str, *, drop: bool) -> Check:
-    """A check of the capabilities that containers add, and drop."""
-
-    def check(spec: Object) -> Fault | None:
-        containers = [(each, _security(each).get("capabilities") or {}) for each in pods.containers(spec)]
-        keep = _named(each for each, own in containers if drop and "ALL" not in (own.get("drop") or ()))
-        parts = [f'{keep} must set securityContext.capabilities.drop=["ALL"]'] if keep else []
-        bad = [(each, sorted(set(own.get("add") or ()) - allowed)) for each, own in containers]
-        extra = [name for _, names in bad for name in names]
-        if extra:
-            named = _named(each for each, names in bad if names)
-            listed = ", ".join(f'"{name}"' for name in dict.fromkeys(extra))
-            parts.append(f"{named} must not include {listed} in securityContext.capabilities.add")
-        return (title, "; ".join(parts)) if parts else None
-
-    return check
+def _pod_or_containers(check: Object, spec: Object) -> str | None:
+    """The pod can speak for all its containers."""
+    bad = [each for each in pods.containers(spec) if _is_bad(check, spec, each)]
+    return f"pod or {_named(bad)} must {check['must']}" if bad else None
 
 
-def _host_namespaces(spec: Object) -> Fault | None:
-    used = [f"{name}=true" for name in ("hostNetwork", "hostPID", "hostIPC") if spec.get(name)]
-    return ("host namespaces", ", ".join(used)) if used else None
+def _capabilities(check: Object, spec: Object) -> str | None:
+    own = [(each, (each.get("securityContext") or {}).get("capabilities") or {}) for each in pods.containers(spec)]
+    parts = []
+    if (drop := check.get("drop")) and (
+        keep := _named(each for each, its in own if drop not in (its.get("drop") or ()))
+    ):
+        parts.append(f'{keep} must set securityContext.capabilities.drop=["{drop}"]')
+    added = [(each, [name for name in its.get("add") or () if name not in check["good"]]) for each, its in own]
+    if named := _named(each for each, names in added if names):
+        listed = ", ".join(f'"{name}"' for name in dict.fromkeys(name for _, names in added for name in sorted(names)))
+        parts.append(f"{named} must not include {listed} in securityContext.capabilities.add")
+    return "; ".join(parts) or None
 
 
-def _volumes(title: str, words: str, bad: Callable[[str], bool], *, tell_type: bool) -> Check:
-    def check(spec: Object) -> Fault | None:
-        found = [
-            (each["name"], type_)
-            for each in spec.get("volumes") or ()
-            for type_ in each
-            if type_ != "name" and bad(type_)
-        ]
-        if not found:
-            return None
-        many = "s" if len(found) > 1 else ""
-        told = f"volume{many} " + ", ".join(f'"{name}"' for name, _ in found)
-        types = ", ".join(dict.fromkeys(f'"{type_}"' for _, type_ in found))
-        return title, f"{told} {words}{many} {types}" if tell_type else told
-
-    return check
+def _host_namespaces(check: Object, spec: Object) -> str | None:
+    del check
+    return ", ".join(f"{name}=true" for name in ("hostNetwork", "hostPID", "hostIPC") if spec.get(name)) or None
 
 
-def _host_ports(spec: Object) -> Fault | None:
+def _host_ports(check: Object, spec: Object) -> str | None:
+    del check
     used = [
         (each, port["hostPort"])
         for each in pods.containers(spec)
@@ -144,80 +115,31 @@ def _host_ports(spec: Object) -> Fault | None:
         if port.get("hostPort")
     ]
     numbers = ", ".join(str(port) for _, port in used)
-    many = "s" if len(used) > 1 else ""
-    return ("hostPort", f"{_named(each for each, _ in used)} uses hostPort{many} {numbers}") if used else None
+    return f"{_named(each for each, _ in used)} uses hostPort{'s' if len(used) > 1 else ''} {numbers}" if used else None
 
 
-def _pod_or_container(title: str, words: str, good: Callable[[Object], bool]) -> Check:
-    """A check that the pod can satisfy for all its containers."""
-
-    def check(spec: Object) -> Fault | None:
-        if good(_security(spec)):
-            bad = [
-                each
-                for each in pods.containers(spec)
-                if _security(each) and not good(_security(spec) | _security(each))
-            ]
-        else:
-            bad = [each for each in pods.containers(spec) if not good(_security(each))]
-        return (title, f"pod or {_named(bad)} must {words}") if bad else None
-
-    return check
-
-
-def _as_root(spec: Object) -> Fault | None:
-    if _security(spec).get("runAsUser") == 0:
-        return "runAsUser=0", "pod must not set runAsUser=0"
-    named = _named(each for each in pods.containers(spec) if _security(each).get("runAsUser") == 0)
-    return ("runAsUser=0", f"{named} must not set runAsUser=0") if named else None
+def _volumes(check: Object, spec: Object) -> str | None:
+    found = [(each, type_) for each in spec.get("volumes") or () for type_ in each if type_ != "name"]
+    found = [
+        (each, type_)
+        for each, type_ in found
+        if (type_ in check["bad"] if "bad" in check else type_ not in check["good"])
+    ]
+    told = _named((each for each, _ in found), "volume")
+    types = ", ".join(dict.fromkeys(f'"{type_}"' for _, type_ in found))
+    return (
+        f"{told} {check['words']}{'s' if len(found) > 1 else ''} {types}"
+        if found and "words" in check
+        else told or None
+    )
 
 
-def _profile(security: Object) -> str:
-    return str((security.get("seccompProfile") or {}).get("type", ""))
-
-
-_CAPABILITIES = _added(DEFAULT_CAPABILITIES, "non-default capabilities", drop=False)
-_HOST_PATHS = _volumes("hostPath volumes", "", lambda type_: type_ == "hostPath", tell_type=False)
-_COMMON: tuple[Check, ...] = (
-    _host_ports,
-    _each(
-        "privileged", "not set securityContext.privileged=true", lambda each: _security(each).get("privileged") is True
-    ),
-    _each(
-        "procMount", "not set securityContext.procMount", lambda each: _security(each).get("procMount") == "Unmasked"
-    ),
-)
-BASELINE: tuple[Check, ...] = (
-    _CAPABILITIES,
-    _host_namespaces,
-    _HOST_PATHS,
-    *_COMMON,
-    _each("seccompProfile", "not set it to Unconfined", lambda each: _profile(_security(each)) == "Unconfined"),
-)
-RESTRICTED: tuple[Check, ...] = (
-    _host_namespaces,
-    *_COMMON,
-    _each(
-        "allowPrivilegeEscalation != false",
-        "set securityContext.allowPrivilegeEscalation=false",
-        lambda each: _security(each).get("allowPrivilegeEscalation") is not False,
-    ),
-    _added({"NET_BIND_SERVICE"}, "unrestricted capabilities", drop=True),
-    _volumes(
-        "restricted volume types",
-        "uses restricted volume type",
-        lambda type_: type_ not in VOLUME_TYPES,
-        tell_type=True,
-    ),
-    _pod_or_container(
-        "runAsNonRoot != true",
-        "set securityContext.runAsNonRoot=true",
-        lambda security: security.get("runAsNonRoot") is True,
-    ),
-    _as_root,
-    _pod_or_container(
-        "seccompProfile",
-        'set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"',
-        lambda security: _profile(security) in ("RuntimeDefault", "Localhost"),
-    ),
-)
+TESTS = {
+    "containers": _containers,
+    "pod_then_containers": _pod_then_containers,
+    "pod_or_containers": _pod_or_containers,
+    "capabilities": _capabilities,
+    "host_namespaces": _host_namespaces,
+    "host_ports": _host_ports,
+    "volumes": _volumes,
+}
