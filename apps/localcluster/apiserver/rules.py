@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from apps.localcluster.apiserver import addresses, custom, plain, pods, schemas
+from apps.localcluster.apiserver import (
+    addresses,
+    custom,
+    definitions,
+    limits,
+    pods,
+    podsecurity,
+    quota,
+    schemas,
+    validation,
+    workloads,
+)
 from apps.localcluster.apiserver.errors import Cause
 from apps.localcluster.apiserver.kinds import Kind
 
 Object = dict[str, Any]
-
-
-def prune(kind: Kind, item: Object) -> list[str]:
-    """Drop fields that the kind does not have; gives their paths."""
-    return schemas.prune(kind.schema, item)
 
 
 def decode(kind: Kind, item: Object) -> str:
@@ -23,43 +30,41 @@ def decode(kind: Kind, item: Object) -> str:
     if kind.custom:
         return ""
     fault = schemas.decode(kind.schema, item)
-    if not fault and kind.kind == "Secret":
-        plain.merge_texts(item)
+    if kind.kind == "Secret" and not fault and (texts := item.pop("stringData", None)):
+        encoded = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
+        item["data"] = (item.get("data") or {}) | encoded
     return fault and fault.replace("Go struct field ", f"Go struct field {kind.kind}.")
 
 
 def set_defaults(kind: Kind, item: Object) -> None:
     """Fill in what a real server fills in."""
     schemas.set_defaults(kind.schema, item)
-    if not kind.custom and (setter := plain.DEFAULTS.get(kind.kind)):
+    if not kind.custom and (setter := DEFAULTS.get(kind.kind)):
         setter(item)
 
 
-def settle(kind: Kind, item: Object) -> None:
-    """Bring what webhooks have written into form."""
-    decode(kind, item)
-    set_defaults(kind, item)
-
-
-def validate_new(kind: Kind, item: Object) -> list[Cause]:
+def validate(kind: Kind, new: Object, old: Object | None = None) -> list[Cause]:
+    """What is wrong with a new object, or with an update of `old`."""
     if kind.custom:
-        return custom.validate(kind.schema, item)
-    check = plain.VALIDATORS.get(kind.kind)
-    return check(item) if check else []
+        return custom.validate(kind.schema, new, old)
+    causes = validation.check(kind.kind, new, old)
+    # Hardly anything of a pod may change: what has not been judged once is not judged again.
+    if kind.kind in VALIDATORS and (old is None or kind.kind != "Pod"):
+        causes += VALIDATORS[kind.kind](new)
+    if kind.kind in UPDATE_VALIDATORS and old is not None:
+        causes += UPDATE_VALIDATORS[kind.kind](old, new)
+    return causes
 
 
 def warnings(kind: Kind, item: Object) -> list[str]:
     """Warnings about a new object that is accepted."""
-    warner = None if kind.custom else plain.WARNINGS.get(kind.kind)
+    warner = None if kind.custom else WARNINGS.get(kind.kind)
     return warner(item) if warner else []
 
 
-def validate_update(kind: Kind, old: Object, new: Object) -> list[Cause]:
-    if kind.custom:
-        return custom.validate(kind.schema, new, old)
-    causes = plain.VALIDATORS[kind.kind](new) if kind.kind in plain.VALIDATORS and kind.kind != "Pod" else []
-    check = plain.UPDATE_VALIDATORS.get(kind.kind)
-    return causes + (check(old, new) if check else [])
+def selectable_fields(resource: str, item: Object) -> dict[str, str]:
+    """Values of the field selectors that are asked for often; others are looked up when needed."""
+    return FIELDS[resource](item) if resource in FIELDS else {}
 
 
 def claimable(kind: Kind, subresource: str, applied: Object) -> Object:
@@ -94,14 +99,86 @@ def keep_parts(kind: Kind, subresource: str, old: Object, new: Object) -> Object
     return new
 
 
-FIELD_SOURCES: dict[str, Callable[[Object], dict[str, str]]] = {
+def _namespace(namespace: Object) -> None:
+    metadata = namespace["metadata"]
+    if metadata.get("name"):
+        metadata["labels"] = (metadata.get("labels") or {}) | {"kubernetes.io/metadata.name": metadata["name"]}
+    if "deletionTimestamp" not in metadata:
+        namespace.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
+    namespace.setdefault("status", {}).setdefault("phase", "Active")
+
+
+def _service(service: Object) -> None:
+    spec = service["spec"]
+    for port in spec.get("ports") or ():
+        port.setdefault("targetPort", port.get("port"))
+    if spec["type"] != "ExternalName":
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+
+
+def _network_policy(policy: Object) -> None:
+    spec = policy["spec"]
+    spec.setdefault("policyTypes", ["Ingress", *(["Egress"] if spec.get("egress") else [])])
+
+
+def _binding(binding: Object) -> None:
+    for subject in binding.get("subjects") or ():
+        if subject.get("kind") != "ServiceAccount":
+            subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
+
+
+def _role(role: Object) -> None:
+    role["rules"] = role.get("rules") or None
+
+
+DEFAULTS: dict[str, Callable[[Object], None]] = {
+    "Pod": pods.set_pod_defaults,
+    "Deployment": workloads.deployment_defaults,
+    "ReplicaSet": workloads.template_defaults,
+    "Job": workloads.job_defaults,
+    "Namespace": _namespace,
+    "Service": _service,
+    "LimitRange": limits.set_defaults,
+    "NetworkPolicy": _network_policy,
+    "Role": _role,
+    "ClusterRole": _role,
+    "RoleBinding": _binding,
+    "ClusterRoleBinding": _binding,
+    "CustomResourceDefinition": definitions.set_defaults,
+}
+VALIDATORS: dict[str, Callable[[Object], list[Cause]]] = {
+    "Deployment": workloads.deployment,
+    "ReplicaSet": workloads.replica_set,
+    "Job": workloads.job,
+    "PodDisruptionBudget": workloads.budget,
+    "Event": validation.event,
+    "ResourceQuota": quota.validate,
+    "LimitRange": limits.validate,
+    "Namespace": podsecurity.label_faults,
+    "PriorityClass": validation.priority_class,
+    "CustomResourceDefinition": definitions.validate,
+    "Pod": validation.pod,
+    "ConfigMap": validation.data,
+    "Secret": validation.secret,
+    "Role": validation.role,
+}
+UPDATE_VALIDATORS: dict[str, Callable[[Object, Object], list[Cause]]] = {
+    "Deployment": workloads.selector_update,
+    "ReplicaSet": workloads.selector_update,
+    "Job": workloads.job_update,
+    "Pod": validation.pod_update,
+    "ConfigMap": validation.data_update,
+    "Secret": validation.data_update,
+    "PersistentVolumeClaim": validation.claim_update,
+    "Service": addresses.changed,
+    "RoleBinding": validation.binding_update,
+    "ClusterRoleBinding": validation.binding_update,
+}
+WARNINGS: dict[str, Callable[[Object], list[str]]] = {"Pod": validation.pod_warnings}
+FIELDS: dict[str, Callable[[Object], dict[str, str]]] = {
     "pods": pods.selectable,
     "jobs.batch": lambda job: {"status.successful": str((job.get("status") or {}).get("succeeded", 0))},
-    "secrets": plain.secret_fields,
+    "secrets": lambda secret: {"type": secret.get("type", "")},
 }
-
-
-def selectable_fields(resource: str, item: Object) -> dict[str, str]:
-    """Values of the field selectors that are asked for often; others are looked up when needed."""
-    source = FIELD_SOURCES.get(resource)
-    return source(item) if source else {}

@@ -1,11 +1,15 @@
-"""Validation of the built-in kinds whose mistakes people make: pods, config, secrets, claims, roles."""
+"""Validation of the built-in kinds: a table (validation.yaml), and what does not fit into one."""
 
 from __future__ import annotations
 
 import ipaddress
 import json
+from collections.abc import Iterator
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from apps.localcluster.apiserver import quantities
 from apps.localcluster.apiserver.errors import Cause, forbidden_value, invalid_value, not_supported, required
@@ -13,10 +17,11 @@ from apps.localcluster.apiserver.meta import LABEL, LABEL_RULE, key_faults
 
 Object = dict[str, Any]
 
+TABLE: dict[str, dict[str, Object]] = yaml.load(
+    Path(__file__).with_name("validation.yaml").read_text(), Loader=yaml.CSafeLoader
+)
 STANDARD = ("cpu", "memory", "ephemeral-storage")
-OVERCOMMITTABLE = ("cpu", "memory", "ephemeral-storage")
 LARGEST_DATA = 1024 * 1024
-LARGEST_INT = 2**31 - 1
 HIGHEST_PRIORITY = 1_000_000_000
 NOT_NEGATIVE = "must be greater than or equal to 0"
 POD_MAY_CHANGE = (
@@ -29,8 +34,73 @@ CLAIM_MAY_CHANGE = (
 )
 
 
+# -- the table
+
+
+def check(part: str, new: Object, old: Object | None = None, prefix: str = "") -> list[Cause]:
+    """What the table says of a kind, or of a part at the path `prefix`; `old` is what an update finds."""
+    causes: list[Cause] = []
+    for path, row in TABLE.get(part, {}).items():
+        for field, value, beside in _values(new, path, prefix):
+            if not beside.get(row.get("unless", "")):
+                causes += _faults(row, field, value, beside)
+        if old is not None and ("immutable" in row or "kept" in row):
+            before, after = ([value for _, value, _ in _values(each, path, prefix)] for each in (old, new))
+            if before != after:
+                field, value = prefix + path, after[0] if after else None
+                unchanged = invalid_value(field, value, "field is immutable")
+                causes.append(forbidden_value(field, row["kept"]) if "kept" in row else unchanged)
+    return causes
+
+
+def _values(item: Object, path: str, prefix: str) -> Iterator[tuple[str, Any, Object]]:
+    """Field, value, and the object that it stands in, for every place that a path names."""
+    head, _, rest = path.partition(".")
+    name, is_list, _ = head.partition("[")
+    value, field = item.get(name), prefix + name
+    places = [(f"{field}[{index}]", each) for index, each in enumerate(value or ())] if is_list else [(field, value)]
+    for place, each in places:
+        if not rest:
+            yield place, each, item
+        elif isinstance(each, dict):
+            yield from _values(each, rest, f"{place}.")
+
+
+def _faults(row: Object, field: str, value: Any, beside: Object) -> Iterator[Cause]:
+    if value in (None, "", [], {}):
+        if "required" in row:
+            yield required(field, row["required"])
+        return
+    if "values" in row and value not in row["values"]:
+        yield not_supported(field, str(value), row["values"])
+    if "label" in row and (len(value) > 63 or not LABEL.fullmatch(value)):
+        yield invalid_value(field, value, LABEL_RULE)
+    if "trimmed" in row and value != value.strip():
+        yield invalid_value(field, value, "must not have leading or trailing whitespace")
+    if "least" in row and value < row["least"]:
+        yield invalid_value(field, value, f"must be greater than or equal to {row['least']}")
+    if "between" in row and not row["between"][0] <= value <= row["between"][1]:
+        yield invalid_value(field, value, "must be between {} and {}, inclusive".format(*row["between"]))
+    if "needs" in row and row["needs"] not in beside:
+        yield invalid_value(field, value, f"may not be specified when `{row['needs']}` is not specified")
+    if "alone" in row and len(beside) > 1:
+        yield forbidden_value(field.rpartition(".")[0], row["alone"])
+    if "cidr" in row and not _is_range(value):
+        yield invalid_value(field, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")
+
+
+def _is_range(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True
+
+
+# -- pods
+
+
 def pod(item: Object) -> list[Cause]:
-    """A new pod."""
     return pod_spec(item["spec"], "spec")
 
 
@@ -39,51 +109,31 @@ def pod_spec(spec: Object, path: str) -> list[Cause]:
     causes: list[Cause] = []
     volumes = {volume.get("name") for volume in spec.get("volumes") or ()}
     seen: set[str] = set()
-    if not spec.get("containers"):
-        causes.append(required(f"{path}.containers"))
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
             place = f"{path}.{field}[{index}]"
-            causes += _container(place, container, volumes)
+            causes += check("Container", container, prefix=f"{place}.")
+            causes += _mounts(f"{place}.volumeMounts", container, volumes)
+            causes += _resources(f"{place}.resources", container.get("resources") or {})
             if container.get("name") in seen:
                 text = f"Duplicate value: {json.dumps(container['name'])}"
                 causes.append(Cause("FieldValueDuplicate", text, f"{place}.name"))
             seen.add(container.get("name", ""))
-    for name, values in (
-        ("restartPolicy", ["Always", "OnFailure", "Never"]),
-        ("dnsPolicy", ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]),
-    ):
-        if spec.get(name) not in values:
-            causes.append(not_supported(f"{path}.{name}", str(spec.get(name)), values))
-    seconds = spec.get("activeDeadlineSeconds", 1)
-    if not 1 <= seconds <= LARGEST_INT:
-        text = f"must be between 1 and {LARGEST_INT}, inclusive"
-        causes.append(invalid_value(f"{path}.activeDeadlineSeconds", seconds, text))
-    return causes + _tolerations(spec, path)
+    causes += check("PodSpec", spec, prefix=f"{path}.")
+    for index, each in enumerate(spec.get("tolerations") or ()):
+        if each.get("operator") == "Exists" and each.get("value"):
+            text = "value must be empty when `operator` is 'Exists'"
+            causes.append(invalid_value(f"{path}.tolerations[{index}].operator", each["value"], text))
+        causes += check("Toleration", each, prefix=f"{path}.tolerations[{index}].")
+    return causes
 
 
-def _container(path: str, container: Object, volumes: set[Any]) -> list[Cause]:
-    causes: list[Cause] = []
-    name = container.get("name", "")
-    if not name:
-        causes.append(required(f"{path}.name"))
-    elif len(name) > 63 or not LABEL.fullmatch(name):
-        causes.append(invalid_value(f"{path}.name", name, LABEL_RULE))
-    if not container.get("image"):
-        causes.append(required(f"{path}.image"))
-    elif container["image"] != container["image"].strip():
-        text = "must not have leading or trailing whitespace"
-        causes.append(invalid_value(f"{path}.image", container["image"], text))
-    for index, variable in enumerate(container.get("env") or ()):
-        if not variable.get("name"):
-            causes.append(required(f"{path}.env[{index}].name"))
-    for index, mount in enumerate(container.get("volumeMounts") or ()):
-        if mount.get("name") not in volumes:
-            text = f"Not found: {json.dumps(mount.get('name', ''))}"
-            causes.append(Cause("FieldValueNotFound", text, f"{path}.volumeMounts[{index}].name"))
-        if not mount.get("mountPath"):
-            causes.append(required(f"{path}.volumeMounts[{index}].mountPath"))
-    return causes + _resources(f"{path}.resources", container.get("resources") or {})
+def _mounts(path: str, container: Object, volumes: set[Any]) -> list[Cause]:
+    return [
+        Cause("FieldValueNotFound", f"Not found: {json.dumps(mount.get('name', ''))}", f"{path}[{index}].name")
+        for index, mount in enumerate(container.get("volumeMounts") or ())
+        if mount.get("name") not in volumes
+    ]
 
 
 def _resources(path: str, resources: Object) -> list[Cause]:
@@ -98,12 +148,12 @@ def _resources(path: str, resources: Object) -> list[Cause]:
     }:
         causes.append(forbidden_value(path, "HugePages require cpu or memory"))
     for name, amount in sorted(requests.items()):
-        if name not in OVERCOMMITTABLE and name not in limits:
+        if name not in STANDARD and name not in limits:
             causes.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
         elif name in limits and quantities.value(amount) > quantities.value(limits[name]):
             text = f"must be less than or equal to {name} limit of {limits[name]}"
             causes.append(invalid_value(f"{path}.requests", amount, text))
-        elif name in limits and name not in OVERCOMMITTABLE and amount != limits[name]:
+        elif name in limits and name not in STANDARD and amount != limits[name]:
             causes.append(invalid_value(f"{path}.requests", amount, f"must be equal to {name} limit of {limits[name]}"))
     return causes
 
@@ -168,48 +218,7 @@ def pod_update(old: Object, new: Object) -> list[Cause]:
     return []
 
 
-def _tolerations(spec: Object, pod: str) -> list[Cause]:
-    causes = []
-    effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"]
-    for index, each in enumerate(spec.get("tolerations") or ()):
-        path = f"{pod}.tolerations[{index}]"
-        if each.get("operator") == "Exists" and each.get("value"):
-            text = "value must be empty when `operator` is 'Exists'"
-            causes.append(invalid_value(f"{path}.operator", each["value"], text))
-        if each.get("effect") and each["effect"] not in effects:
-            causes.append(not_supported(f"{path}.effect", each["effect"], effects))
-    return causes
-
-
-def network_policy(item: Object) -> list[Cause]:
-    """Types, and peers of its rules."""
-    spec, causes = item["spec"], []
-    for direction, peers in (("ingress", "from"), ("egress", "to")):
-        for index, rule in enumerate(spec.get(direction) or ()):
-            path = f"spec.{direction}[{index}]"
-            for place, port in enumerate(rule.get("ports") or ()):
-                if "endPort" in port and "port" not in port:
-                    text = "may not be specified when `port` is not specified"
-                    causes.append(invalid_value(f"{path}.ports[{place}].endPort", port["endPort"], text))
-            for place, peer in enumerate(rule.get(peers) or ()):
-                causes += _peer(f"{path}.{peers}[{place}]", peer)
-    for index, type_ in enumerate(spec.get("policyTypes") or ()):
-        if type_ not in ("Ingress", "Egress"):
-            causes.append(not_supported(f"spec.policyTypes[{index}]", type_, ["Ingress", "Egress"]))
-    return causes
-
-
-def _peer(path: str, peer: Object) -> list[Cause]:
-    causes = []
-    if block := peer.get("ipBlock"):
-        try:
-            ipaddress.ip_network(block["cidr"], strict=False)
-        except ValueError:
-            text = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-            causes.append(invalid_value(f"{path}.ipBlock.cidr", block["cidr"], text))
-        if len(peer) > 1:
-            causes.append(forbidden_value(path, "may not specify both ipBlock and another peer"))
-    return causes
+# -- other kinds
 
 
 def event(item: Object) -> list[Cause]:
@@ -224,10 +233,6 @@ def priority_class(item: Object) -> list[Cause]:
     if item["value"] <= HIGHEST_PRIORITY or item["metadata"]["name"].startswith("system-"):
         return []
     return [forbidden_value("value", f"maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}")]
-
-
-def priority_update(old: Object, new: Object) -> list[Cause]:
-    return [] if old["value"] == new["value"] else [forbidden_value("value", "may not be changed in an update.")]
 
 
 def data(item: Object) -> list[Cause]:
@@ -247,19 +252,14 @@ def secret(item: Object) -> list[Cause]:
 
 
 def data_update(old: Object, new: Object) -> list[Cause]:
-    causes = []
-    if old.get("immutable"):
-        text = "field is immutable when `immutable` is set"
-        causes = [forbidden_value(name, text) for name in ("data", "binaryData") if old.get(name) != new.get(name)]
-        if not new.get("immutable"):
-            causes.append(forbidden_value("immutable", text))
-    if old.get("type") != new.get("type"):
-        causes.append(invalid_value("type", new.get("type"), "field is immutable"))
-    return causes
+    if not old.get("immutable"):
+        return []
+    changed = [name for name in ("data", "binaryData", "immutable") if old.get(name) != new.get(name)]
+    return [forbidden_value(name, "field is immutable when `immutable` is set") for name in changed]
 
 
 def claim_update(old: Object, new: Object) -> list[Cause]:
-    """Only the size of a claim may change, and only grow."""
+    """Only the size of a claim may change."""
     before, after = deepcopy(old["spec"]), deepcopy(new["spec"])
     for spec in (before, after):
         (spec.get("resources") or {}).pop("requests", None)
@@ -269,31 +269,9 @@ def claim_update(old: Object, new: Object) -> list[Cause]:
 
 
 def role(item: Object) -> list[Cause]:
-    return _rules(item, namespaced=True)
-
-
-def cluster_role(item: Object) -> list[Cause]:
-    return _rules(item, namespaced=False)
-
-
-def _rules(item: Object, *, namespaced: bool) -> list[Cause]:
-    causes = []
-    for index, rule in enumerate(item.get("rules") or ()):
-        path = f"rules[{index}]"
-        if not rule.get("verbs"):
-            causes.append(required(f"{path}.verbs", "verbs must contain at least one value"))
-        urls = rule.get("nonResourceURLs")
-        if urls:
-            if namespaced:
-                text = "namespaced rules cannot apply to non-resource URLs"
-                shown = json.dumps(urls, separators=(",", ":"))
-                causes.append(Cause("FieldValueInvalid", f"Invalid value: {shown}: {text}", f"{path}.nonResourceURLs"))
-            continue
-        for name, what in (("apiGroups", "apiGroup"), ("resources", "resource")):
-            if not rule.get(name):
-                text = f"resource rules must supply at least one {'api group' if what == 'apiGroup' else 'resource'}"
-                causes.append(required(f"{path}.{name}", text))
-    return causes
+    text = "namespaced rules cannot apply to non-resource URLs"
+    urls = [rule.get("nonResourceURLs") for rule in item.get("rules") or ()]
+    return [invalid_value(f"rules[{index}].nonResourceURLs", each, text) for index, each in enumerate(urls) if each]
 
 
 def binding_update(old: Object, new: Object) -> list[Cause]:
@@ -301,5 +279,4 @@ def binding_update(old: Object, new: Object) -> list[Cause]:
         return []
     reference = new.get("roleRef") or {}
     shown = {"APIGroup": reference.get("apiGroup"), "Kind": reference.get("kind"), "Name": reference.get("name")}
-    text = json.dumps(shown, separators=(",", ":"))
-    return [Cause("FieldValueInvalid", f"Invalid value: {text}: cannot change roleRef", "roleRef")]
+    return [invalid_value("roleRef", shown, "cannot change roleRef")]

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from apps.localcluster.apiserver import bodies, managers, meta, patches, rules
+from apps.localcluster.apiserver import bodies, managers, meta, patches, rules, schemas
 from apps.localcluster.apiserver.admission import Admission, Operation
 from apps.localcluster.apiserver.answers import Answer, object_json, record_json
 from apps.localcluster.apiserver.errors import (
@@ -71,7 +71,7 @@ class Writer:
         warnings: list[str] = []
         _check_type(request, body.item)
         item = body.item
-        unknown = [f'unknown field "{path}"' for path in rules.prune(request.kind, item)]
+        unknown = [f'unknown field "{path}"' for path in schemas.prune(request.kind.schema, item)]
         bodies.check_faults(request, body.faults + unknown, warnings.append)
         item["metadata"] = dict(item.get("metadata") or {})
         manager = Manager(request.manager, "Update", request.kind.api_version)
@@ -93,12 +93,13 @@ class Writer:
         operation = Operation(request, "CREATE", item, None, warnings)
         await self.admission.mutate(operation)
         item = operation.item
-        rules.settle(kind, item)
+        rules.decode(kind, item)  # what webhooks have written
+        rules.set_defaults(kind, item)
         if owners is None:
             managers.after_update(Schema(kind), {}, item, manager, meta.now())
         else:
             managers.write(item, owners)
-        causes = meta.validate_new(kind, item) + rules.validate_new(kind, item)
+        causes = meta.validate_new(kind, item) + rules.validate(kind, item)
         if causes:
             raise invalid(kind, item["metadata"].get("name", ""), causes)
         await self.admission.validate(operation)
@@ -124,7 +125,7 @@ class Writer:
         warnings: list[str] = []
         bodies.check_type(request, body.item)
         new = body.item
-        unknown = [f'unknown field "{path}"' for path in rules.prune(request.kind, new)]
+        unknown = [f'unknown field "{path}"' for path in schemas.prune(request.kind.schema, new)]
         bodies.check_faults(request, body.faults + unknown, warnings.append)
         new["metadata"] = dict(new.get("metadata") or {})
         record = self._live(request)
@@ -190,7 +191,8 @@ class Writer:
         operation = Operation(request, "UPDATE", new, old, change.warnings)
         await self.admission.mutate(operation)
         new = operation.item
-        rules.settle(kind, new)
+        rules.decode(kind, new)  # what webhooks have written
+        rules.set_defaults(kind, new)
         meta.keep_identity(kind, old, new)
         self._count_generation(request, old, new)
         meta.tidy(new)
@@ -201,7 +203,7 @@ class Writer:
             before = managers.read(old)
             managers.stamp(change.owners, before, meta.now(), changed=_without_owners(old) != _without_owners(new))
             managers.write(new, change.owners)
-        causes = meta.update_faults(old, new) + rules.validate_update(kind, old, new)
+        causes = meta.update_faults(old, new) + rules.validate(kind, new, old)
         if causes:
             raise invalid(kind, request.name, causes)
         await self.admission.validate(operation)
@@ -263,7 +265,7 @@ class Writer:
         new["metadata"] = dict(new.get("metadata") or {})
         bodies.check_type(request, new)
         warnings: list[str] = []
-        unknown = [f'unknown field "{path}"' for path in rules.prune(kind, new)]
+        unknown = [f'unknown field "{path}"' for path in schemas.prune(kind.schema, new)]
         bodies.check_faults(request, unknown, warnings.append)
         self._check_name(request, new)
         meta.settle_namespace(kind, request.namespace, new["metadata"])
@@ -334,7 +336,7 @@ def _check_type(request: Request, item: Object) -> None:
 def _normalise(request: Request, applied: Object) -> None:
     """Bring an applied configuration into stored form. Raises StatusError 500, as a real server does."""
     kind = request.kind
-    unknown = rules.prune(kind, applied)
+    unknown = schemas.prune(kind.schema, applied)
     fault = f".{unknown[0]}: field not declared in schema" if unknown else rules.decode(kind, applied)
     fault = fault or doubled(Schema(kind), applied)
     if fault:
