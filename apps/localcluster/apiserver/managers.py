@@ -61,7 +61,7 @@ Owners = dict[tuple[str, ...], Owned]
 def read(item: Object) -> Owners:
     """The owners that an object's managedFields list."""
     owners: Owners = {}
-    for entry in item["metadata"].get("managedFields") or ():
+    for entry in item.get("metadata", {}).get("managedFields") or ():
         manager = Manager(
             entry.get("manager", ""),
             entry.get("operation", "Update"),
@@ -97,7 +97,7 @@ def write(item: Object, owners: Owners) -> None:
 
 def after_update(schema: Schema, old: Object, new: Object, manager: Manager, now: str) -> None:
     """Set managedFields of `new`, an update of `old` (an empty object for a create) by `manager`."""
-    owners = read(old) if "metadata" in old else {}
+    owners = read(old)
     _settle(schema, old, new, owners, manager, now)
     write(new, owners)
 
@@ -129,7 +129,7 @@ def apply(schema: Schema, live: Object, applied: Object, manager: Manager, *, fo
 
     Gives the merged object and its new owners, times unset where they change. Raises StatusError 409 on conflicts.
     """
-    owners = read(live) if "metadata" in live else {}
+    owners = read(live)
     mine = owners.get(manager.identity)
     before = mine.fields if mine else set()
     claimed = fields_of(schema, _bare(applied)) - UNOWNED - {()}

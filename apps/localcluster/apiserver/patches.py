@@ -5,14 +5,49 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from apps.localcluster.apiserver.errors import StatusError
+import msgspec
+
+from apps.localcluster.apiserver.errors import StatusError, bad_request
 from apps.localcluster.apiserver.fields import MAP, Path, Schema, Shape
+from apps.localcluster.apiserver.requests import Request
+from apps.localcluster.apiserver.store import decode
 
 Object = dict[str, Any]
 
 
+MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+TYPES = (MERGE, JSON_PATCH, STRATEGIC)
+UNREADABLE = "error decoding patch: json: cannot unmarshal {} into Go value of type {}"
+
+
 class PatchFailed(Exception):
     """A JSON patch that cannot be carried out."""
+
+
+def patched(request: Request, whole: Object) -> Object:
+    """The object after a merge, JSON or strategic patch. Raises StatusError."""
+    try:
+        patch = decode(request.body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(f"error decoding patch: {error}") from error
+    if request.content_type == JSON_PATCH:
+        if not isinstance(patch, list):
+            raise bad_request(UNREADABLE.format("object", "jsonpatch.Patch"))
+        try:
+            result = json_patch(whole, patch)
+        except PatchFailed as error:
+            told = "the server rejected our request due to an error in our request"
+            raise StatusError(422, "Invalid", told, {}) from error
+    elif not isinstance(patch, dict):
+        raise bad_request(UNREADABLE.format("array", "map[string]interface {}"))
+    elif request.content_type == MERGE:
+        result = merge(whole, patch)
+    else:
+        result = strategic(Schema(request.kind), whole, patch)
+    if not isinstance(result, dict):
+        raise bad_request("the patched object is no object")
+    return result
 
 
 def merge(target: Any, patch: Any) -> Any:

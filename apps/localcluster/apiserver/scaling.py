@@ -16,11 +16,12 @@ from apps.localcluster.apiserver.errors import (
     not_implemented,
 )
 from apps.localcluster.apiserver.kinds import Kind
+from apps.localcluster.apiserver.patches import patched
 from apps.localcluster.apiserver.requests import APPLY, Request, check_write_options
 from apps.localcluster.apiserver.store import Moved, Store, decode
 from apps.localcluster.apiserver.validation import NOT_NEGATIVE
 from apps.localcluster.apiserver.workloads import scale_of
-from apps.localcluster.apiserver.writing import PATCH_TRIES, Change, Writer, patched
+from apps.localcluster.apiserver.writing import PATCH_TRIES, Change, Writer
 
 Object = dict[str, Any]
 

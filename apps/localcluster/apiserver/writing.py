@@ -7,12 +7,9 @@ then carried out anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from copy import deepcopy
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
-
-import msgspec
 
 from apps.localcluster.apiserver import bodies, managers, meta, patches, rules, schemas
 from apps.localcluster.apiserver.admission import Admission, Operation
@@ -25,20 +22,20 @@ from apps.localcluster.apiserver.errors import (
     bad_request,
     conflict,
     invalid,
+    invalid_value,
     not_found,
     required,
 )
 from apps.localcluster.apiserver.fields import Schema, doubled
-from apps.localcluster.apiserver.kinds import Registry
+from apps.localcluster.apiserver.kinds import Kind, Registry
 from apps.localcluster.apiserver.managers import Manager, Owners
 from apps.localcluster.apiserver.requests import APPLY, Request, check_write_options
-from apps.localcluster.apiserver.store import Moved, Record, Store, decode
+from apps.localcluster.apiserver.store import Moved, Record, Store
 
 Object = dict[str, Any]
 
-MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
 PATCH_TRIES = 5
+LONGEST_MANAGER = 128  # bytes
 CUSTOM_PATCHES = (
     "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, "
     "application/merge-patch+json, application/apply-patch+yaml"
@@ -47,9 +44,12 @@ CUSTOM_PATCHES = (
 
 @dataclass
 class Change:
-    """What an update is about to write. `owners` is set by an apply, whose ownership is settled already."""
+    """What is about to be written: `record` and `old` are what an update finds, None and empty for a new object.
 
-    record: Record
+    `owners` is set by an apply, whose ownership is settled already.
+    """
+
+    record: Record | None
     old: Object
     new: Object
     owners: Owners | None = None
@@ -62,87 +62,79 @@ class Writer:
     def __init__(self, store: Store, registry: Registry, admission: Admission) -> None:
         self.store, self.registry, self.admission = store, registry, admission
 
-    # -- create
-
     async def create(self, request: Request) -> Answer:
         """POST of a new object."""
         check_write_options(request, "CreateOptions")
         body = bodies.parse(request)
-        warnings: list[str] = []
-        _check_type(request, body.item)
-        item = body.item
-        unknown = [f'unknown field "{path}"' for path in schemas.prune(request.kind.schema, item)]
-        bodies.check_faults(request, body.faults + unknown, warnings.append)
-        item["metadata"] = dict(item.get("metadata") or {})
-        manager = Manager(request.manager, "Update", request.kind.api_version)
-        return await self._create(request, item, manager, None, warnings)
-
-    async def _create(
-        self, request: Request, item: Object, manager: Manager, owners: Owners | None, warnings: list[str]
-    ) -> Answer:
-        kind = request.kind
-        item.pop("kind", None), item.pop("apiVersion", None)
-        meta.settle_namespace(kind, request.namespace, item["metadata"])
-        meta.prepare_create(kind, item)
-        if kind.has_status and kind.resource != "nodes":
-            item.pop("status", None)
-        faults = rules.decode(kind, item)
-        if faults:
-            raise bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {faults}')
-        rules.set_defaults(kind, item)
-        operation = Operation(request, "CREATE", item, None, warnings)
-        await self.admission.mutate(operation)
-        item = operation.item
-        rules.decode(kind, item)  # what webhooks have written
-        rules.set_defaults(kind, item)
-        if owners is None:
-            managers.after_update(Schema(kind), {}, item, manager, meta.now())
-        else:
-            managers.write(item, owners)
-        causes = meta.validate_new(kind, item) + rules.validate(kind, item)
-        if causes:
-            raise invalid(kind, item["metadata"].get("name", ""), causes)
-        await self.admission.validate(operation)
-        warnings.extend(rules.warnings(kind, item))
-        meta.tidy(item)
-        key = (request.namespace, item["metadata"]["name"])
-        if self.store.get(kind.resource, key) is not None:
-            raise already_exists(kind, key[1])
-        if request.dry_run:
-            return _answer(201, object_json(kind, item), warnings)
-        try:
-            record = self.store.put(kind.resource, key, item, 0)
-        except Moved as moved:
-            raise already_exists(kind, key[1]) from moved
-        return _answer(201, record_json(kind, record), warnings)
-
-    # -- update
+        return await self.change(request, Change(None, {}, body.item, warnings=_check(request, body.item, body.faults)))
 
     async def update(self, request: Request) -> Answer:
         """PUT of a whole object or of its status."""
         check_write_options(request, "UpdateOptions")
+        return await self._tried(request, self._update, 1)
+
+    async def patch(self, request: Request) -> Answer:
+        """PATCH of any of the four kinds; tried again when another write came between."""
+        if request.content_type == APPLY:
+            return await self._tried(request, self._apply, PATCH_TRIES)
+        if request.content_type == patches.STRATEGIC and request.kind.custom:
+            raise StatusError(415, "UnsupportedMediaType", CUSTOM_PATCHES)
+        if request.content_type not in patches.TYPES:
+            raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+        check_write_options(request, "PatchOptions")
+        return await self._tried(request, self._patch, PATCH_TRIES)
+
+    async def _tried(self, request: Request, attempt: Callable[[Request], Awaitable[Answer]], tries: int) -> Answer:
+        for _ in range(tries):
+            try:
+                return await attempt(request)
+            except Moved:
+                continue
+        raise conflict(request.kind, request.name, STALE)
+
+    async def _update(self, request: Request) -> Answer:
         body = bodies.parse(request)
-        warnings: list[str] = []
-        bodies.check_type(request, body.item)
-        new = body.item
-        unknown = [f'unknown field "{path}"' for path in schemas.prune(request.kind.schema, new)]
-        bodies.check_faults(request, body.faults + unknown, warnings.append)
-        new["metadata"] = dict(new.get("metadata") or {})
+        new, warnings = body.item, _check(request, body.item, body.faults)
         record = self._live(request)
-        meta.settle_namespace(request.kind, request.namespace, new["metadata"])
-        self._check_name(request, new)
-        version = new["metadata"].get("resourceVersion")
-        if request.kind.custom and not version:
-            fault = Cause(
-                "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
-            )
+        if request.kind.custom and not new["metadata"].get("resourceVersion"):
+            fault = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
             raise invalid(request.kind, request.name, [fault])
-        self._check_version(request, record, version)
-        self._check_uid(request, record, new["metadata"].get("uid"))
-        try:
-            return await self.change(request, Change(record, record.load(), new, warnings=warnings))
-        except Moved as moved:
-            raise conflict(request.kind, request.name, STALE) from moved
+        _check_base(request, record, new["metadata"])
+        return await self.change(request, Change(record, record.load(), new, warnings=warnings))
+
+    async def _patch(self, request: Request) -> Answer:
+        kind, record = request.kind, self._live(request)
+        old = record.load()
+        new = patches.patched(request, {"kind": kind.kind, "apiVersion": kind.api_version} | old)
+        warnings = _check(request, new, [])
+        _check_base(request, record, new["metadata"] | {"uid": record.uid})
+        return await self.change(request, Change(record, old, new, warnings=warnings))
+
+    async def _apply(self, request: Request) -> Answer:
+        kind, subresource = request.kind, request.target.subresource
+        manager = Manager(_applier(request), "Apply", kind.api_version, subresource)
+        check_write_options(request, "PatchOptions")
+        applied = _applied(request)
+        record = self.store.get(kind.resource, request.key)
+        if record is None:
+            await self._check_new(request, applied["metadata"])
+        else:
+            _check_base(request, record, applied["metadata"])
+        claimed = rules.claimable(kind, subresource, applied)
+        claimed["metadata"].pop("resourceVersion", None)
+        old = record.load() if record else {}
+        force = record is None or request.flag("force")
+        new, owners = managers.apply(Schema(kind), old, _normalised(request, claimed), manager, force=force)
+        return await self.change(request, Change(record, old, new, owners))
+
+    async def _check_new(self, request: Request, metadata: Object) -> None:
+        """Whether an apply may make what is not there yet."""
+        if request.target.subresource:
+            raise not_found(request.kind, request.name)
+        if uid := metadata.get("uid"):
+            text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise conflict(request.kind, request.name, text)
+        await self.admission.may_create(request)
 
     def _live(self, request: Request) -> Record:
         record = self.store.get(request.kind.resource, request.key)
@@ -150,202 +142,160 @@ class Writer:
             raise not_found(request.kind, request.name)
         return record
 
-    def _check_name(self, request: Request, new: Object) -> None:
-        name = new["metadata"].get("name")
-        if name and name != request.name:
-            raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
-        if not name:
-            raise bad_request(
-                f"the name of the object ({request.name} based on URL) was undeterminable: name must be provided"
-            )
-
-    def _check_version(self, request: Request, record: Record, version: Any) -> None:
-        if not version:
-            return
-        if not str(version).isdigit():
-            raise StatusError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
-        if int(version) != record.version:
-            raise conflict(request.kind, request.name, STALE)
-
-    def _check_uid(self, request: Request, record: Record, uid: Any) -> None:
-        if uid and uid != record.uid:
-            raise conflict(
-                request.kind,
-                request.name,
-                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.uid}",
-            )
+    # -- what every write goes through
 
     async def change(self, request: Request, change: Change) -> Answer:
-        """Carry an update through. Raises StatusError, Moved."""
+        """Carry a write through. Raises StatusError, Moved."""
         kind, old, new = request.kind, change.old, change.new
         new.pop("kind", None), new.pop("apiVersion", None)
-        faults = rules.decode(kind, new)
-        if faults and request.method == "PATCH":
-            # A real server quotes the whole object here, secrets too; that is not copied.
-            raise invalid(("", ""), "", [Cause("FieldValueInvalid", f"Invalid value: {faults}", "patch")])
-        if faults:
-            raise bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {faults}')
-        meta.keep_identity(kind, old, new)
-        new = rules.keep_parts(kind, request.target.subresource, old, new)
+        if change.record is None:
+            meta.prepare_create(kind, new)
+            if kind.has_status and kind.resource != "nodes":
+                new.pop("status", None)
+        if fault := rules.decode(kind, new):
+            raise _mistyped(request, fault)
+        if change.record:
+            meta.keep_identity(kind, old, new)
+            new = rules.keep_parts(kind, request.target.subresource, old, new)
         rules.set_defaults(kind, new)
-        operation = Operation(request, "UPDATE", new, old, change.warnings)
+        operation = Operation(request, "UPDATE" if old else "CREATE", new, old or None, change.warnings)
         await self.admission.mutate(operation)
         new = operation.item
         rules.decode(kind, new)  # what webhooks have written
         rules.set_defaults(kind, new)
-        meta.keep_identity(kind, old, new)
-        self._count_generation(request, old, new)
+        if change.record:
+            meta.keep_identity(kind, old, new)
+            _count_generation(kind, old, new)
         meta.tidy(new)
-        if change.owners is None:
-            manager = Manager(request.manager, "Update", kind.api_version, request.target.subresource)
-            managers.after_update(Schema(kind), old, new, manager, meta.now())
-        else:
-            before = managers.read(old)
-            managers.stamp(change.owners, before, meta.now(), changed=_without_owners(old) != _without_owners(new))
-            managers.write(new, change.owners)
-        causes = meta.update_faults(old, new) + rules.validate(kind, new, old)
+        _settle_owners(request, change, new)
+        causes = meta.update_faults(old, new) if old else meta.validate_new(kind, new)
+        causes += rules.validate(kind, new, old or None)
         if causes:
-            raise invalid(kind, request.name, causes)
+            raise invalid(kind, new["metadata"].get("name", ""), causes)
         await self.admission.validate(operation)
-        return self._store(request, change, new)
+        if change.record is None:
+            change.warnings.extend(rules.warnings(kind, new))
+        return Answer(200 if old else 201, self._store(request, change, new), headers=_told(change.warnings))
 
-    def _store(self, request: Request, change: Change, new: Object) -> Answer:
-        kind = request.kind
-        if new == change.old:
-            return _answer(200, record_json(kind, change.record), change.warnings)
+    def _store(self, request: Request, change: Change, new: Object) -> bytes:
+        """The JSON of what is stored in the end. Raises Moved."""
+        kind, record, metadata = request.kind, change.record, new["metadata"]
+        key = (request.namespace, metadata["name"])
+        if record is None and self.store.get(kind.resource, key) is not None:
+            raise already_exists(kind, key[1])
+        if record and new == change.old:
+            return record_json(kind, record)
         if request.dry_run:
-            return _answer(200, object_json(kind, new), change.warnings)
-        metadata = new["metadata"]
-        finished = not metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds")
-        if "deletionTimestamp" in metadata and finished and not (new.get("spec") or {}).get("finalizers"):
-            self.store.remove(kind.resource, request.key, change.record.version)
-            return _answer(200, object_json(kind, new), change.warnings)
-        record = self.store.put(kind.resource, request.key, new, change.record.version)
-        return _answer(200, record_json(kind, record), change.warnings)
-
-    def _count_generation(self, request: Request, old: Object, new: Object) -> None:
-        if not request.kind.generation:
-            return
-        apart = {"metadata", "status"} if request.kind.has_status else {"metadata"}
-        before = {name: value for name, value in old.items() if name not in apart}
-        after = {name: value for name, value in new.items() if name not in apart}
-        if before != after:
-            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-
-    # -- patch
-
-    async def patch(self, request: Request) -> Answer:
-        """PATCH of any of the four kinds; tried again when another write came between."""
-        type_ = request.content_type
-        if type_ == APPLY:
-            return await self._retry(request, self._apply)
-        if type_ == STRATEGIC and request.kind.custom:
-            raise StatusError(415, "UnsupportedMediaType", CUSTOM_PATCHES)
-        if type_ not in (MERGE, JSON_PATCH, STRATEGIC):
-            message = "415: Unsupported Media Type"
-            raise StatusError(415, "UnsupportedMediaType", message, {})
-        check_write_options(request, "PatchOptions")
-        return await self._retry(request, self._patch)
-
-    async def _retry(self, request: Request, attempt: Callable[[Request], Any]) -> Answer:
-        for _ in range(PATCH_TRIES):
-            try:
-                answer: Answer = await attempt(request)
-            except Moved:
-                continue
-            return answer
-        raise conflict(request.kind, request.name, STALE)
-
-    async def _patch(self, request: Request) -> Answer:
-        kind = request.kind
-        record = self._live(request)
-        old = record.load()
-        whole = {"kind": kind.kind, "apiVersion": kind.api_version} | old
-        new = patched(request, whole)
-        new["metadata"] = dict(new.get("metadata") or {})
-        bodies.check_type(request, new)
-        warnings: list[str] = []
-        unknown = [f'unknown field "{path}"' for path in schemas.prune(kind.schema, new)]
-        bodies.check_faults(request, unknown, warnings.append)
-        self._check_name(request, new)
-        meta.settle_namespace(kind, request.namespace, new["metadata"])
-        self._check_version(request, record, new["metadata"].get("resourceVersion"))
-        return await self.change(request, Change(record, old, new, warnings=warnings))
-
-    async def _apply(self, request: Request) -> Answer:
-        kind, manager_name = request.kind, request.query.get("fieldManager", "")
-        causes = []
-        if not manager_name:
-            causes.append(required("fieldManager", "is required for apply patch"))
-        elif len(manager_name) > 128:
-            causes.append(Cause("FieldValueTooLong", "Too long: may not be more than 128 bytes", "fieldManager"))
-        if causes:
-            raise invalid(("meta.k8s.io", "PatchOptions"), "", causes)
-        check_write_options(request, "PatchOptions")
-        applied = bodies.parse(request).item
-        if not (applied.get("kind") and applied.get("apiVersion")):
-            named = f"{applied.get('apiVersion') or '/'}, Kind={applied.get('kind') or ''}"
-            raise bad_request(f"invalid object type: {named}")
-        bodies.check_type(request, applied)
-        applied["metadata"] = dict(applied.get("metadata") or {})
-        if applied["metadata"].get("managedFields"):
-            raise bad_request("metadata.managedFields must be nil")
-        self._check_name(request, applied)
-        meta.settle_namespace(kind, request.namespace, applied["metadata"])
-        manager = Manager(manager_name, "Apply", kind.api_version, request.target.subresource)
-        record = self.store.get(kind.resource, request.key)
-        claimed = rules.claimable(kind, request.target.subresource, applied)
-        if record is None:
-            return await self._apply_new(request, claimed, manager)
-        self._check_version(request, record, claimed["metadata"].get("resourceVersion"))
-        self._check_uid(request, record, claimed["metadata"].get("uid"))
-        old = record.load()
-        _normalise(request, claimed)
-        new, owners = managers.apply(Schema(kind), old, claimed, manager, force=request.flag("force"))
-        return await self.change(request, Change(record, old, new, owners))
-
-    async def _apply_new(self, request: Request, applied: Object, manager: Manager) -> Answer:
-        kind = request.kind
-        if request.target.subresource:
-            raise not_found(kind, request.name)
-        if uid := applied["metadata"].get("uid"):
-            raise conflict(
-                kind,
-                request.name,
-                f"uid mismatch: the provided object specified uid {uid}, and no existing object was found",
-            )
-        await self.admission.may_create(request)
-        _, owners = managers.apply(Schema(kind), {}, applied, manager, force=True)
-        _normalise(request, applied)
-        managers.stamp(owners, {}, meta.now(), changed=True)
-        applied["metadata"].pop("resourceVersion", None)
-        return await self._create(request, deepcopy(applied), manager, owners, [])
+            return object_json(kind, new)
+        held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+        held = held or (new.get("spec") or {}).get("finalizers")
+        if record and "deletionTimestamp" in metadata and not held:
+            self.store.remove(kind.resource, key, record.version)
+            return object_json(kind, new)
+        return record_json(kind, self.store.put(kind.resource, key, new, record.version if record else 0))
 
 
-def _check_type(request: Request, item: Object) -> None:
-    """Raises StatusError 400. Of a custom kind in a version of which nothing is known, no field is known."""
+def _check(request: Request, item: Object, faults: list[str]) -> list[str]:
+    """Bring a whole object into form and hold it against kind and path; the warnings. Raises StatusError 400."""
     try:
         bodies.check_type(request, item)
     except StatusError as error:
         if request.kind.custom and item.get("apiVersion") != request.kind.api_version:
+            # Nothing is known of that version, so no field is.
             unknown = [name for name in item if name not in ("apiVersion", "kind", "metadata")]
-            error.headers += warning_headers(f'unknown field "{name}"' for name in unknown)
+            error.headers += _told(f'unknown field "{name}"' for name in unknown)
         raise
+    warnings: list[str] = []
+    unknown = [f'unknown field "{path}"' for path in schemas.prune(request.kind.schema, item)]
+    bodies.check_faults(request, faults + unknown, warnings.append)
+    item["metadata"] = dict(item.get("metadata") or {})
+    _check_place(request, item["metadata"])
+    return warnings
 
 
-def _normalise(request: Request, applied: Object) -> None:
-    """Bring an applied configuration into stored form. Raises StatusError 500, as a real server does."""
+def _check_place(request: Request, metadata: Object) -> None:
+    """Raises StatusError 400 where the body says another place than the path."""
+    meta.settle_namespace(request.kind, request.namespace, metadata)
+    name = metadata.get("name")
+    if request.name and not name:
+        told = f"the name of the object ({request.name} based on URL) was undeterminable: name must be provided"
+        raise bad_request(told)
+    if request.name and name != request.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
+
+
+def _check_base(request: Request, record: Record, metadata: Object) -> None:
+    """Raises StatusError 409 where the body says another version or uid than there is."""
+    version, uid = metadata.get("resourceVersion"), metadata.get("uid")
+    if version and not str(version).isdigit():
+        raise StatusError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
+    if version and int(version) != record.version:
+        raise conflict(request.kind, request.name, STALE)
+    if uid and uid != record.uid:
+        told = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.uid}"
+        raise conflict(request.kind, request.name, told)
+
+
+def _mistyped(request: Request, fault: str) -> StatusError:
+    kind = request.kind
+    if request.method == "PATCH":
+        # A real server quotes the whole object here, secrets too; that is not copied.
+        return invalid(("", ""), "", [Cause("FieldValueInvalid", f"Invalid value: {fault}", "patch")])
+    return bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {fault}')
+
+
+def _applier(request: Request) -> str:
+    name = request.query.get("fieldManager", "")
+    if not name:
+        fault = required("fieldManager", "is required for apply patch")
+    elif len(name) > LONGEST_MANAGER:
+        fault = Cause("FieldValueTooLong", f"Too long: may not be more than {LONGEST_MANAGER} bytes", "fieldManager")
+    else:
+        return name
+    raise invalid(("meta.k8s.io", "PatchOptions"), "", [fault])
+
+
+def _applied(request: Request) -> Object:
+    """The configuration of an apply. Raises StatusError 400."""
+    applied = bodies.parse(request).item
+    if not (applied.get("kind") and applied.get("apiVersion")):
+        named = f"{applied.get('apiVersion') or '/'}, Kind={applied.get('kind') or ''}"
+        raise bad_request(f"invalid object type: {named}")
+    bodies.check_type(request, applied)
+    applied["metadata"] = dict(applied.get("metadata") or {})
+    if applied["metadata"].get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    _check_place(request, applied["metadata"])
+    return applied
+
+
+def _normalised(request: Request, applied: Object) -> Object:
+    """An applied configuration in stored form. Raises StatusError 500, as a real server does."""
     kind = request.kind
     unknown = schemas.prune(kind.schema, applied)
     fault = f".{unknown[0]}: field not declared in schema" if unknown else rules.decode(kind, applied)
     fault = fault or doubled(Schema(kind), applied)
     if fault:
-        raise StatusError(
-            500,
-            "",
-            f"failed to create typed patch object ({request.namespace}/{request.name}; {kind.api_version}, "
-            f"Kind={kind.kind}): {fault}",
-        )
+        place = f"{request.namespace}/{request.name}; {kind.api_version}, Kind={kind.kind}"
+        raise StatusError(500, "", f"failed to create typed patch object ({place}): {fault}")
+    return applied
+
+
+def _count_generation(kind: Kind, old: Object, new: Object) -> None:
+    apart = {"metadata", "status"} if kind.has_status else {"metadata"}
+    names = (old.keys() | new.keys()) - apart
+    if kind.generation and any(old.get(name) != new.get(name) for name in names):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _settle_owners(request: Request, change: Change, new: Object) -> None:
+    if change.owners is None:
+        manager = Manager(request.manager, "Update", request.kind.api_version, request.target.subresource)
+        managers.after_update(Schema(request.kind), change.old, new, manager, meta.now())
+        return
+    changed = not change.old or _without_owners(change.old) != _without_owners(new)
+    managers.stamp(change.owners, managers.read(change.old), meta.now(), changed=changed)
+    managers.write(new, change.owners)
 
 
 def _without_owners(item: Object) -> Object:
@@ -353,39 +303,6 @@ def _without_owners(item: Object) -> Object:
     return item | {"metadata": metadata}
 
 
-def patched(request: Request, whole: Object) -> Object:
-    """The object after a merge, JSON or strategic patch. Raises StatusError."""
-    try:
-        patch = decode(request.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_request(f"error decoding patch: {error}") from error
-    if request.content_type == JSON_PATCH:
-        if not isinstance(patch, list):
-            raise bad_request(
-                "error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch"
-            )
-        try:
-            result = patches.json_patch(whole, patch)
-        except patches.PatchFailed as error:
-            message = f"the server rejected our request due to an error in our request: {error}"
-            raise StatusError(422, "Invalid", message.partition(": ")[0], {}) from error
-    elif not isinstance(patch, dict):
-        raise bad_request(
-            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
-        )
-    elif request.content_type == MERGE:
-        result = patches.merge(whole, patch)
-    else:
-        result = patches.strategic(Schema(request.kind), whole, patch)
-    if not isinstance(result, dict):
-        raise bad_request("the patched object is no object")
-    return result
-
-
-def _answer(status: int, body: bytes, warnings: list[str]) -> Answer:
-    return Answer(status, body, headers=warning_headers(warnings))
-
-
-def warning_headers(texts: Iterable[str]) -> list[tuple[str, str]]:
-    quoted = [text.replace("\\", "\\\\").replace('"', '\\"') for text in dict.fromkeys(texts)]
+def _told(warnings: Iterable[str]) -> list[tuple[str, str]]:
+    quoted = [text.replace("\\", "\\\\").replace('"', '\\"') for text in dict.fromkeys(warnings)]
     return [("Warning", f'299 - "{text}"') for text in quoted]
