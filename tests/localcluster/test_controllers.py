@@ -1,0 +1,300 @@
+"""What a cluster does on its own, asked alike of the small cluster and of the real control plane.
+
+One node is played here: its pods run as soon as they are there, unless an annotation says how they fare.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from deploy.testbed import Parts, control_plane
+from tests.localcluster.bench import FATE, MERGE, NODE, Bench, Kubelet, eventually, join
+from tests.needs import require
+from tests.small_cluster import small_cluster
+
+Object = dict[str, Any]
+
+TAINT = {"key": "example.com/broken", "effect": "NoExecute"}
+
+
+@pytest.fixture(scope="module", params=["small", pytest.param("real", marks=[pytest.mark.prove])])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    folder: Path = tmp_path_factory.mktemp("controllers")
+    if request.param == "real":
+        require("apiserver")
+    start = small_cluster(folder) if request.param == "small" else control_plane(folder, Parts(fleet=None, crds=()))
+    with start as running:
+        trust = ssl.create_default_context(cadata=running.ca_pem)
+        headers = {"Authorization": f"Bearer {running.token}"}
+        with httpx.Client(base_url=running.server, verify=trust, headers=headers, trust_env=False, timeout=30) as http:
+            join(http)
+            kubelet = Kubelet(http)
+            kubelet.start()
+            yield http
+            kubelet.stop.set()
+            kubelet.join()
+
+
+@pytest.fixture
+def bench(cluster: httpx.Client, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    name = request.node.originalname.replace("_", "-")[:50].strip("-")
+    bench = Bench(cluster, name)
+    bench.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    eventually(lambda: not bench.gone("serviceaccounts", "default"))
+    yield bench
+    bench.ask("DELETE", f"/api/v1/namespaces/{name}")
+
+
+def template(fate: str = "Running", image: str = "example/serve:1", **spec: Any) -> Object:
+    """Of a pod that fares as said."""
+    metadata = {"labels": {"app": "d"}, "annotations": {FATE: fate}}
+    return {"metadata": metadata, "spec": {"containers": [{"name": "main", "image": image}], **spec}}
+
+
+def deployment(bench: Bench, replicas: int, **spec: Any) -> None:
+    """Made, and rolled out."""
+    whole = {"replicas": replicas, "selector": {"matchLabels": {"app": "d"}}, "template": template()} | spec
+    bench.make("deployments.apps", "d", whole)
+    eventually(lambda: status(bench).get("availableReplicas") == replicas)
+    eventually(lambda: progress(bench)[1] == "NewReplicaSetAvailable")
+
+
+def status(bench: Bench) -> Object:
+    found: Object = bench.get("deployments.apps", "d").get("status", {})
+    return found
+
+
+def progress(bench: Bench) -> tuple[str, str]:
+    return next(
+        (
+            (each["status"], each["reason"])
+            for each in status(bench).get("conditions", [])
+            if each["type"] == "Progressing"
+        ),
+        ("", ""),
+    )
+
+
+def rolling(surge: int | str, unavailable: int | str) -> Object:
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
+
+
+def test_a_rolling_update_stays_within_surge_and_availability(bench: Bench) -> None:
+    deployment(bench, 4, strategy=rolling(1, 1))
+    bench.patch("deployments.apps", "d", {"spec": {"template": template(image="example/serve:2")}})
+    while progress(bench) != ("True", "NewReplicaSetAvailable") or status(bench)["observedGeneration"] != 2:
+        wanted = [each["spec"]["replicas"] for each in bench.list("replicasets.apps")]
+        assert sum(wanted) <= 5
+        assert status(bench).get("availableReplicas", 0) >= 3
+    found = {name: value for name, value in status(bench).items() if name != "conditions"}
+    counts = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+    eventually(lambda: status(bench)["terminatingReplicas"] == 0)
+    assert found | {"terminatingReplicas": 0} == dict.fromkeys(counts, 4) | {
+        "observedGeneration": 2,
+        "terminatingReplicas": 0,
+    }
+    sets = bench.sets()
+    assert {revision: each["spec"]["replicas"] for revision, each in sets.items()} == {"1": 0, "2": 4}
+    hashes = {each["metadata"]["labels"]["pod-template-hash"] for each in bench.list("pods")}
+    assert hashes == {sets["2"]["metadata"]["name"].removeprefix("d-")}
+
+
+def test_a_rollout_that_is_late_leaves_what_serves(bench: Bench) -> None:
+    deployment(bench, 4, strategy=rolling(1, 1), progressDeadlineSeconds=2)
+    bench.patch("deployments.apps", "d", {"spec": {"template": template("Pending")}})
+    eventually(lambda: progress(bench) == ("False", "ProgressDeadlineExceeded"))
+    found = status(bench)
+    assert (found["replicas"], found["updatedReplicas"], found["availableReplicas"]) == (5, 2, 3)
+    # Going back is a new revision of the old ReplicaSet.
+    bench.patch("deployments.apps", "d", {"spec": {"template": template()}})
+    eventually(lambda: progress(bench) == ("True", "NewReplicaSetAvailable"))
+    sets = bench.sets()
+    assert {revision: each["spec"]["replicas"] for revision, each in sets.items()} == {"2": 0, "3": 4}
+    assert sets["3"]["metadata"]["annotations"]["deployment.kubernetes.io/revision-history"] == "1"
+
+
+def test_recreate_ends_all_before_it_begins_any(bench: Bench) -> None:
+    deployment(bench, 2, strategy={"type": "Recreate"})
+    # A finalizer keeps one old pod from going.
+    held = bench.list("pods")[0]["metadata"]["name"]
+    bench.patch("pods", held, {"metadata": {"finalizers": ["example.com/hold"]}})
+    bench.patch("deployments.apps", "d", {"spec": {"template": template(image="example/serve:2")}})
+    eventually(lambda: len(bench.list("pods")) == 1)
+    assert list(bench.sets()) == ["1"]
+    bench.patch("pods", held, {"metadata": {"finalizers": None}})
+    eventually(lambda: status(bench).get("updatedReplicas") == 2)
+    assert {revision: each["spec"]["replicas"] for revision, each in bench.sets().items()} == {"1": 0, "2": 2}
+
+
+def test_a_paused_deployment_scales_and_does_not_roll(bench: Bench) -> None:
+    deployment(bench, 1)
+    bench.patch("deployments.apps", "d", {"spec": {"paused": True, "template": template(image="example/serve:2")}})
+    eventually(lambda: progress(bench) == ("Unknown", "DeploymentPaused"))
+    bench.patch("deployments.apps", "d", {"spec": {"replicas": 3}}, "/scale")
+    eventually(lambda: status(bench).get("availableReplicas") == 3)
+    assert list(bench.sets()) == ["1"]
+    assert "updatedReplicas" not in status(bench)
+    bench.patch("deployments.apps", "d", {"spec": {"paused": False}})
+    eventually(lambda: status(bench).get("updatedReplicas") == 3)
+
+
+def test_a_rollout_that_is_stuck_scales_in_proportion(bench: Bench) -> None:
+    deployment(bench, 10, strategy=rolling(3, 2))
+    bench.patch("deployments.apps", "d", {"spec": {"template": template("Pending")}})
+
+    def sizes() -> list[int]:
+        return [each["spec"]["replicas"] for _, each in sorted(bench.sets().items())]
+
+    eventually(lambda: sizes() == [8, 5])
+    bench.patch("deployments.apps", "d", {"spec": {"replicas": 15}})
+    eventually(lambda: sizes() == [11, 7])
+
+
+def test_a_replica_set_adopts_lets_go_and_gives_up_what_is_not_ready(bench: Bench) -> None:
+    stray = template("Pending")
+    bench.make("pods", "stray", stray["spec"], metadata=stray["metadata"])
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "d"}}, "template": template()}
+    made = bench.make("replicasets.apps", "r", spec)
+    eventually(lambda: bench.get("replicasets.apps", "r")["status"].get("readyReplicas") == 1)
+    owner = bench.get("pods", "stray")["metadata"]["ownerReferences"][0]
+    assert (owner["uid"], owner["controller"]) == (made["metadata"]["uid"], True)
+    bench.patch("replicasets.apps", "r", {"spec": {"replicas": 1}})
+    eventually(lambda: bench.gone("pods", "stray"))
+    kept = bench.list("pods")[0]["metadata"]["name"]
+    bench.patch("pods", kept, {"metadata": {"labels": {"app": "mine"}}})
+    eventually(lambda: len(bench.list("pods", "app=d")) == 1)
+    assert "ownerReferences" not in bench.get("pods", kept)["metadata"]
+
+
+def job(bench: Bench, fate: str, **spec: Any) -> None:
+    bench.make("jobs.batch", "j", {"template": template(fate, restartPolicy="Never")} | spec)
+
+
+def conditions(bench: Bench) -> list[tuple[str, str, str]]:
+    found = bench.get("jobs.batch", "j").get("status", {}).get("conditions", [])
+    return [(each["type"], each["status"], each["reason"]) for each in found]
+
+
+def test_a_job_counts_its_pods_once_and_completes(bench: Bench) -> None:
+    job(bench, "Succeeded", completions=5, parallelism=2)
+    eventually(lambda: ("Complete", "True", "CompletionsReached") in conditions(bench))
+    found = bench.get("jobs.batch", "j")["status"]
+    assert conditions(bench)[0] == ("SuccessCriteriaMet", "True", "CompletionsReached")
+    numbers = {"succeeded": 5, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
+    assert found.items() >= numbers.items()
+    assert not found.keys() & {"active", "failed"}
+    pods = bench.list("pods")
+    assert len(pods) == 5
+    assert not any(each["metadata"].get("finalizers") for each in pods)
+
+
+def test_a_job_fails_when_more_pods_fail_than_it_allows(bench: Bench) -> None:
+    job(bench, "Failed", backoffLimit=0, parallelism=2, completions=2)
+    eventually(lambda: ("Failed", "True", "BackoffLimitExceeded") in conditions(bench))
+    assert bench.get("jobs.batch", "j")["status"]["failed"] == 2
+    assert len(bench.list("pods")) == 2
+
+
+def test_a_job_that_takes_too_long_is_ended_and_its_pods_with_it(bench: Bench) -> None:
+    job(bench, "Running", activeDeadlineSeconds=1)
+    eventually(lambda: ("Failed", "True", "DeadlineExceeded") in conditions(bench))
+    assert bench.list("pods") == []
+
+
+def test_a_suspended_job_has_no_pods_and_no_start(bench: Bench) -> None:
+    job(bench, "Running")
+    eventually(lambda: bench.get("jobs.batch", "j")["status"].get("ready") == 1)
+    bench.patch("jobs.batch", "j", {"spec": {"suspend": True}})
+    eventually(lambda: ("Suspended", "True", "JobSuspended") in conditions(bench))
+    eventually(lambda: bench.list("pods") == [])
+    assert not bench.get("jobs.batch", "j")["status"].keys() & {"startTime", "failed", "active"}
+    bench.patch("jobs.batch", "j", {"spec": {"suspend": False}})
+    eventually(lambda: bench.get("jobs.batch", "j")["status"].get("ready") == 1)
+    assert conditions(bench) == [("Suspended", "False", "JobResumed")]
+
+
+def test_a_job_goes_when_its_time_is_up(bench: Bench) -> None:
+    job(bench, "Succeeded", ttlSecondsAfterFinished=1)
+    eventually(lambda: bench.gone("jobs.batch", "j"))
+    eventually(lambda: bench.list("pods") == [])
+
+
+def test_pods_that_a_job_leaves_behind_are_free(bench: Bench) -> None:
+    job(bench, "Running")
+    eventually(lambda: bench.get("jobs.batch", "j")["status"].get("ready") == 1)
+    bench.delete("jobs.batch", "j")
+    eventually(lambda: bench.gone("jobs.batch", "j"))
+    pod = bench.list("pods")[0]["metadata"]
+    eventually(lambda: "finalizers" not in bench.get("pods", pod["name"])["metadata"])
+    assert "ownerReferences" not in bench.get("pods", pod["name"])["metadata"]
+
+
+def test_a_budget_lets_go_only_what_it_can_spare(bench: Bench) -> None:
+    deployment(bench, 3)
+    bench.make("poddisruptionbudgets.policy", "guard", {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "d"}}})
+
+    def counts() -> tuple[int, ...]:
+        found = bench.get("poddisruptionbudgets.policy", "guard")["status"]
+        return tuple(found[f] for f in ("expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed"))
+
+    eventually(lambda: counts() == (3, 2, 3, 1))
+    # No new pod comes to life, so that the second eviction finds nothing to spare.
+    bench.patch("deployments.apps", "d", {"spec": {"paused": True}})
+    (sets,) = bench.list("replicasets.apps")
+    held = {"spec": {"template": {"metadata": {"annotations": {FATE: "Pending"}}}}}
+    bench.patch("replicasets.apps", sets["metadata"]["name"], held)
+    first, second, _ = (each["metadata"]["name"] for each in bench.list("pods"))
+    bench.ask("POST", bench.path("pods", first) + "/eviction", {"metadata": {"name": first}})
+    refused = bench.ask("POST", bench.path("pods", second) + "/eviction", {"metadata": {"name": second}}, 429)
+    assert refused["details"]["causes"][0]["reason"] == "DisruptionBudget"
+    eventually(lambda: counts() == (3, 2, 2, 0))
+
+
+def test_pods_bear_a_taint_as_long_as_they_say(bench: Bench) -> None:
+    bearing = {"key": TAINT["key"], "operator": "Exists", "effect": "NoExecute"}
+    for name, tolerations in (("never", []), ("briefly", [bearing | {"tolerationSeconds": 3}]), ("always", [bearing])):
+        bench.make("pods", name, template(tolerations=tolerations)["spec"])
+        eventually(lambda name=name: bench.get("pods", name)["status"]["phase"] == "Running")
+    node = f"/api/v1/nodes/{NODE}"
+    bench.ask("PATCH", node, {"spec": {"taints": [TAINT], "unschedulable": True}}, headers=MERGE)
+    try:
+        eventually(lambda: bench.gone("pods", "never"))
+        assert not bench.gone("pods", "briefly")
+        eventually(lambda: bench.gone("pods", "briefly"))
+        taints = {(each["key"], each["effect"]) for each in bench.ask("GET", node)["spec"]["taints"]}
+        assert taints == {tuple(TAINT.values()), ("node.kubernetes.io/unschedulable", "NoSchedule")}
+        assert bench.get("pods", "always")["status"]["phase"] == "Running"
+    finally:
+        bench.ask("PATCH", node, {"spec": {"taints": None, "unschedulable": None}}, headers=MERGE)
+    eventually(lambda: "taints" not in bench.ask("GET", node)["spec"])
+
+
+def test_the_more_important_pod_takes_the_place_of_the_less_important(bench: Bench) -> None:
+    for name, value in (("low", 1), ("high", 2)):
+        path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        bench.http.post(path, json={"metadata": {"name": name}, "value": value})
+    for name in ("low", "high"):
+        body = template(priorityClassName=name)
+        body["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "6"}}
+        bench.make("pods", name, body["spec"])
+        eventually(lambda name=name: bench.get("pods", name)["spec"].get("nodeName") == NODE)
+    eventually(lambda: bench.gone("pods", "low"))
+
+
+def test_a_token_in_a_secret_lasts_as_long_as_the_secret(bench: Bench) -> None:
+    notes = {"kubernetes.io/service-account.name": "default"}
+    bench.make("secrets", "t", metadata={"annotations": notes}, type="kubernetes.io/service-account-token")
+    token = base64.b64decode(eventually(lambda: bench.get("secrets", "t").get("data", {}).get("token"))).decode()
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    path, headers = "/apis/authentication.k8s.io/v1/selfsubjectreviews", {"Authorization": f"Bearer {token}"}
+    found = bench.ask("POST", path, review, headers=headers)
+    assert found["status"]["userInfo"]["username"] == f"system:serviceaccount:{bench.namespace}:default"
+    bench.delete("secrets", "t")
+    eventually(lambda: bench.http.post(path, json=review, headers=headers).status_code == 401)
