@@ -32,7 +32,7 @@ START_SECONDS = 45
 
 SERVERS = ("postgres", "valkey", "openbao")
 CLUSTER = ("apiserver", "volcano", "nodeagent")
-PORTAL = ("identity", "web", "worker", "watch", "migrations", "static", "people")
+PORTAL = ("identity", "web", "worker", "watch", "migrations", "static", "access", "people")
 
 ALL = frozenset((*SERVERS, *CLUSTER, *PORTAL))
 
@@ -41,8 +41,10 @@ STOP_ORDER = (("web", "worker", "watch"), ("volcano", "nodeagent"), ("apiserver"
 
 
 class Demo:
-    def __init__(self, home: Home, without: frozenset[str], port: int) -> None:
+    def __init__(self, home: Home, without: frozenset[str], port: int, cluster: Path | None = None) -> None:
+        """`cluster`: an administrator's kubeconfig, for a cluster that runs elsewhere."""
         self.home = home
+        self.cluster = cluster
         self.without = without
         self.port = port
         self.stack = Stack(home, dict(os.environ))
@@ -58,6 +60,8 @@ class Demo:
         """Brings everything up. Raises Missing, Failed, PermissionError."""
         if ended := leftovers.end(self.home.root, seconds=5):
             self.say(f"ended {ended} processes that a demo before this one had left")
+        if self.cluster:
+            self.stack.use_cluster(self.cluster)
         servers = [
             server
             for server in choose(self.home, SERVERS, self.stack.given, durable=True)
@@ -116,7 +120,8 @@ class Demo:
         steps += [
             Step("migrations", "Migrations", lambda: self.migrate(owner_env), ("postgres",)),
             Step("static", "Static files", lambda: self.collect(own_env)),
-            Step("people", "People and cluster", lambda: self.seed(own_env), ("migrations", "openbao", "apiserver")),
+            Step("access", "Account in the cluster", self.stack.access.grant, ("apiserver",)),
+            Step("people", "People and cluster", lambda: self.seed(own_env), ("migrations", "openbao", "access")),
         ]
         steps = [each for each in steps if each.name not in self.without]
         ready = Step("ready", "The portal", self.await_portal, tuple(each.name for each in steps))
@@ -170,7 +175,7 @@ class Demo:
 
     def welcome(self) -> str:
         lines = []
-        if "apiserver" in self.programs:
+        if "apiserver" in self.programs or self.cluster:
             lines.append(f"The cluster's administrator has the kubeconfig {self.stack.kubeconfig}")
         if "web" in self.programs:
             everybody = people.table(self.home.secret_path("people.json"))
@@ -310,7 +315,8 @@ def stop(home: Home, claim: Claim) -> int:
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m deploy.local.demo", description=__doc__)
-    parser.add_argument("--dir", type=Path, default=TREE / "var/demo")
+    parser.add_argument("--dir", type=Path, help="var/demo by default; with --kubeconfig var/demo-given")
+    parser.add_argument("--kubeconfig", type=Path, help="use this cluster, as its administrator, not one of its own")
     parser.add_argument(
         "--port", type=int, default=int(os.environ.get("MAAS_PORT", "8000")), help="or the next free one"
     )
@@ -318,7 +324,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--without", type=_names, default=frozenset(), help="do not start these: worker,watch")
     parser.add_argument("--stop", action="store_true", help="end the demo that runs in this folder")
     options = parser.parse_args(argv)
-    home = Home(options.dir)
+    home = Home(options.dir or TREE / ("var/demo-given" if options.kubeconfig else "var/demo"))
     try:
         home.prepare()
     except PermissionError as error:
@@ -337,7 +343,9 @@ def main(argv: list[str]) -> int:
         flush=True,
     )
     without = options.without | (ALL - options.only if options.only else frozenset())
-    return run(home, claim, Demo(home, without, options.port))
+    if options.kubeconfig:
+        without |= {"apiserver"}
+    return run(home, claim, Demo(home, without, options.port, options.kubeconfig))
 
 
 def _names(text: str) -> frozenset[str]:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import redis
 
+from deploy.local.access import Access
 from deploy.local.home import Home
 from deploy.local.node import node
 from deploy.local.people import CLIENT_ID, issuer
-from deploy.local.program import NotReady, Program, dying_with_parent, listening
+from deploy.local.program import Failed, NotReady, Program, dying_with_parent, listening
 
 TREE = Path(__file__).resolve().parents[2]
 
@@ -40,7 +41,23 @@ class Stack:
 
     @property
     def kubeconfig(self) -> Path:
+        """The cluster's administrator's: written by the small cluster, or a link to that of a given one."""
         return self.home.root / "cluster" / "admin.kubeconfig"
+
+    def use_cluster(self, kubeconfig: Path) -> None:
+        """Takes the cluster of this kubeconfig for the demo's own. Raises Failed."""
+        if not kubeconfig.is_file():
+            raise Failed(f"there is no kubeconfig {kubeconfig}")
+        self.kubeconfig.parent.mkdir(parents=True, exist_ok=True)
+        if self.kubeconfig.is_symlink():
+            self.kubeconfig.unlink()
+        elif self.kubeconfig.exists():
+            raise Failed(f"{self.home.root} has a small cluster of its own; choose another folder with --dir")
+        self.kubeconfig.symlink_to(kubeconfig.absolute())
+
+    @property
+    def access(self) -> Access:
+        return Access(self.home, self.kubeconfig, "" if self.kubeconfig.is_symlink() else "small")
 
     def base_env(self) -> dict[str, str]:
         own = {MARK: str(self.home.root), "PYTHONUNBUFFERED": "1", "TZ": "UTC"}
@@ -56,7 +73,7 @@ class Stack:
             "MAAS_ALLOWED_HOSTS": "127.0.0.1,localhost",
             "MAAS_STATIC_ROOT": str(self.home.root / "static"),
             "MAAS_LOG_FORMAT": "text",
-            "MAAS_DEMO_KUBECONFIG": str(self.kubeconfig),
+            "MAAS_DEMO_KUBECONFIG": str(self.access.kubeconfig),
             "MAAS_DEMO_PEOPLE_FILE": str(people),
             "OIDC_ISSUER": issuer(self.home),
             "OIDC_CLIENT_ID": CLIENT_ID,
@@ -84,6 +101,8 @@ class Stack:
         config = ("--kubeconfig", str(self.kubeconfig))
         apiserver = ("--dir", str(root / "cluster"), "--port", str(port))
         agent = (*config, "--fleet", str(fleet), "--dir", str(root / "nodes"))
+        # A real API server asks for logs over TLS only.
+        tls = ("--tls",) if self.kubeconfig.is_symlink() else ()
 
         def room(name: str, label: str, arguments: tuple[str, ...], check: Callable[[], None] | None) -> Program:
             command = dying_with_parent("TERM", _python(f"apps.localcluster.{name}", *arguments))
@@ -92,7 +111,7 @@ class Stack:
         return [
             room("apiserver", "Kubernetes API", apiserver, both(listening(port), exists(self.kubeconfig))),
             room("volcano", "Volcano", config, None),
-            room("nodeagent", "Nodes", agent, None),
+            room("nodeagent", "Nodes", (*agent, *tls), None),
         ]
 
     def portal(self, env: Mapping[str, str]) -> list[Program]:

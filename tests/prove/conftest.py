@@ -9,6 +9,8 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
@@ -20,6 +22,7 @@ from playwright.sync_api import Browser, sync_playwright
 from deploy.local.browser import chromium
 from deploy.local.home import Home
 from deploy.local.testing import RunningDemo, demo
+from deploy.testbed import SERVER_ONLY, control_plane
 from tests.needs import require
 
 if TYPE_CHECKING:
@@ -116,13 +119,23 @@ def chrome() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def stack() -> Iterator[Stack]:
-    """A demo of its own for walks and for breaking things; MAAS_PROVE_DEMO names the folder of a running one instead."""
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A demo of its own for walks and for breaking things; MAAS_PROVE_DEMO names the folder of a running one instead.
+
+    MAAS_PROVE_CLUSTER=apiserver puts a real control plane under it, MAAS_PROVE_VOLCANO (a folder) real Volcano besides.
+    """
     require("postgres", "valkey", "openbao", "oidc")
     from tests.prove.stack import Stack
 
     if folder := os.environ.get("MAAS_PROVE_DEMO"):
         yield Stack(RunningDemo(Home(Path(folder))))
         return
-    with demo(None, "--port", "8400") as running:
-        yield Stack(running)
+    with ExitStack() as opened:
+        plane, options = None, ["--port", "8400"]
+        if os.environ.get("MAAS_PROVE_CLUSTER", "small") != "small":
+            require("apiserver")
+            volcano = os.environ.get("MAAS_PROVE_VOLCANO")
+            parts = replace(SERVER_ONLY, crds=("volcano",), volcano=Path(volcano).absolute() if volcano else None)
+            plane = opened.enter_context(control_plane(tmp_path_factory.mktemp("plane"), parts))
+            options += ["--kubeconfig", str(plane.kubeconfig), *(("--without", "volcano") if volcano else ())]
+        yield Stack(opened.enter_context(demo(None, *options)), plane)

@@ -24,6 +24,7 @@ from deploy.local.program import NotReady, wait_until
 from deploy.local.stack import TREE
 from deploy.local.supervise import Supervisor
 from deploy.local.testing import RunningDemo
+from deploy.testbed import ControlPlane
 from tests.identity.provider import sign_in
 
 Found = TypeVar("Found")
@@ -194,9 +195,11 @@ class Cluster:
 
 @dataclass
 class Stack:
-    """A running demo. Passwords, tokens and connections are found when they are first needed."""
+    """A running demo, on a control plane of its own where `plane` is one. Passwords, tokens and connections are found
+    when they are first needed."""
 
     demo: RunningDemo
+    plane: ControlPlane | None = None
     _rest: dict[str, Rest] = field(default_factory=dict)
 
     @property
@@ -259,6 +262,13 @@ class Stack:
         return int(self.rows(sql, f"job:{job_id}", action)[0][0])
 
     # --- what can be broken -----------------------------------------------------------------------------------------
+
+    def kill(self, name: str) -> None:
+        """kill -9 of a program, which is then started again."""
+        if name == "apiserver" and self.plane:
+            self.plane.restart("kube-apiserver")
+        else:
+            assert self.demo.kill(name), f"{name} does not run"
 
     def rank_process(self, job_id: str, rank: int) -> psutil.Process | None:
         """The training process of a rank, which a shim of the node agent started."""

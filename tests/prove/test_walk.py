@@ -114,7 +114,7 @@ def test_reload_and_being_offline_lose_no_line(scientist: Desk, submitted: str, 
     page.reload()
     expect(page.locator("#log .log-line").first).to_be_visible()
     page.context.set_offline(True)
-    stack.demo.kill("web")  # what an open socket says when the network is gone
+    stack.kill("web")  # what an open socket says when the network is gone
     expect(page.locator("#offline")).to_be_visible(timeout=20_000)
     last = len(stack_lines(stack, submitted))
     until(lambda: len(stack_lines(stack, submitted)) > last + 10, 60, what="lines were written meanwhile")
@@ -128,7 +128,7 @@ def test_an_open_page_loses_no_line_to_a_crash(name: str, scientist: Desk, submi
     page = scientist.page
     page.goto(f"/jobs/{submitted}/")
     before = until(lambda: len(log_texts(page)), 20, what="the page shows lines")
-    assert stack.demo.kill(name)
+    stack.kill(name)
     stack.await_all()
     until(lambda: len(log_texts(page)) > before + 10, 60, what="the page goes on")
     assert_shows_every_line(page, stack, submitted)

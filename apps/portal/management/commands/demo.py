@@ -1,4 +1,4 @@
-"""manage.py demo: tenants, the small cluster and each tenant's place in it. Safe to repeat."""
+"""manage.py demo: tenants, the demo's cluster and each tenant's place in it. Safe to repeat."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.utils.text import slugify
 
 from apps.accounts import services as accounts
 from apps.accounts.types import Actor
@@ -22,7 +23,7 @@ TENANTS = {"nlp": ("NLP", 16), "vision": ("视觉", 8)}
 
 
 class Command(BaseCommand):
-    help = "Prepare the demo: tenants, the small cluster and each tenant's place in it. People come from the provider."
+    help = "Prepare the demo: tenants, its cluster and each tenant's place in it. People come from the provider."
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not settings.DEMO:
@@ -31,7 +32,9 @@ class Command(BaseCommand):
         kubeconfig = yaml.safe_load(Path(os.environ["MAAS_DEMO_KUBECONFIG"]).read_text())
         address = kubeconfig["clusters"][0]["cluster"]
         authority = base64.b64decode(address["certificate-authority-data"]).decode()
-        registration = Registration("small", "Small cluster", address["server"], authority)
+        name = kubeconfig["clusters"][0]["name"]
+        called = "Small cluster" if name == "small" else name
+        registration = Registration(slugify(name), called, address["server"], authority)
         cluster = register(actor, registration, kubeconfig["users"][0]["user"]["token"])
         for slug, (name, gpus) in TENANTS.items():
             tenant = accounts.ensure_tenant(actor, slug=slug, name=name)
