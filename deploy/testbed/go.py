@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,22 +16,27 @@ from pathlib import Path
 from deploy.local.program import Failed, Missing, installed, version_of
 
 OLDEST = (1, 26)
+SWITCHES = (1, 21)
+"""From this version on Go fetches another toolchain by itself, from the module proxy."""
+TOOLCHAIN = "go1.26.0"
 MODULES = Path(__file__).parent / "modules"
 
-# No C compiler is needed, and nothing but what go.mod and go.sum name is taken, the toolchain neither.
-ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-trimpath -mod=readonly", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+# No C compiler is needed, and nothing but what go.mod and go.sum name is taken.
+ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-trimpath -mod=readonly", "GOWORK": "off"}
 
 
 def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "maas-portal" / "testbed"
 
 
-def require() -> Path:
-    """The go command. Raises Missing."""
-    found = installed("go", folders=("/usr/local/go/bin",))
-    for binary in found:
-        if version_of(binary, "version") >= OLDEST:
-            return binary
+def require() -> tuple[Path, str]:
+    """The go command, and the toolchain it is to use: its own, or one that it fetches. Raises Missing."""
+    found = installed("go", folders=("/usr/local/go/bin", str(Path(sys.executable).parent)))
+    versions = {binary: version_of(binary, "version") for binary in found}
+    for oldest, toolchain in ((OLDEST, "local"), (SWITCHES, TOOLCHAIN)):
+        for binary in found:
+            if versions[binary] >= oldest:
+                return binary, toolchain
     wanted = ".".join(map(str, OLDEST))
     have = f"{found[0]} is older" if found else "none is installed"
     raise Missing(f"Go {wanted} or later is needed to build the control plane, and {have} (deploy/testbed/README.md)")
@@ -38,8 +44,9 @@ def require() -> Path:
 
 def run(module: str, *arguments: str) -> str:
     """What Go prints when it is run in one of `modules/`. Raises Missing, Failed with Go's own words."""
-    command = (str(require()), *arguments)
-    env = {**os.environ, **ENVIRONMENT}
+    binary, toolchain = require()
+    command = (str(binary), *arguments)
+    env = {**os.environ, **ENVIRONMENT, "GOTOOLCHAIN": toolchain}
     done = subprocess.run(command, cwd=MODULES / module, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Failed(f"go {' '.join(arguments[:2])} failed in modules/{module}:\n{done.stderr.strip()}")

@@ -36,13 +36,27 @@ def test_without_go_it_says_what_to_do() -> None:
         programs.require("etcd", "kube-apiserver")
 
 
-def test_an_older_go_is_not_enough(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    old = tmp_path / "go"
-    old.write_text("#!/bin/sh\necho go version go1.25.4 linux/amd64\n")
-    old.chmod(0o755)
-    monkeypatch.setattr(go, "installed", lambda *_, **__: [old])
+@pytest.mark.parametrize(
+    ("version", "toolchain"), [("1.26.1", "local"), ("1.27", "local"), ("1.25.4", "go1.26.0"), ("1.21.0", "go1.26.0")]
+)
+def test_an_older_go_fetches_the_toolchain_it_lacks(
+    version: str, toolchain: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(go, "installed", lambda *_, **__: [a_go(tmp_path, version)])
+    assert go.require() == (tmp_path / "go", toolchain)
+
+
+def test_a_go_too_old_to_fetch_one_is_not_enough(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(go, "installed", lambda *_, **__: [a_go(tmp_path, "1.19.8")])
     with pytest.raises(Missing, match="is older"):
         go.require()
+
+
+def a_go(folder: Path, version: str) -> Path:
+    path = folder / "go"
+    path.write_text(f"#!/bin/sh\necho go version go{version} linux/amd64\n")
+    path.chmod(0o755)
+    return path
 
 
 @pytest.mark.usefixtures("no_go")
