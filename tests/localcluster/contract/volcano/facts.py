@@ -251,5 +251,5 @@ _READERS: dict[str, Callable[[Facts], Any]] = {
     "networkTopology_after_defaults": lambda f: f.job["spec"].get("networkTopology"),
     "12:pods": lambda f: len(f.end.pods),
     "12:running": lambda f: f.end.count("Pod", "Running"),
-    "longest_pod_name": lambda f: max(len(pod) for pod in f.end.uids),
+    "longest_pod_name": lambda f: max(map(len, f.end.uids), default=0),
 }
