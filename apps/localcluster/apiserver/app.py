@@ -138,7 +138,7 @@ class ApiServer:
             raise not_implemented("impersonation")
         user = self.tokens.authenticate(headers.get("authorization", ""))
         target, query = parse_path(scope["path"]), parse_query(scope["query_string"])
-        if not target.is_resource:
+        if not target.plural:
             return self._outside(method, target.path, query, user, headers)
         kind = self.registry.find(target.group, target.version, target.plural)
         # Rights are asked before existence.

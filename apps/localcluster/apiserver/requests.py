@@ -47,10 +47,6 @@ class Target:
     name: str = ""
     subresource: str = ""
 
-    @property
-    def is_resource(self) -> bool:
-        return bool(self.plural)
-
 
 def parse_path(path: str) -> Target:
     """`/api/v1/…` and `/apis/GROUP/VERSION/…`. An empty segment counts: `/namespaces//pods` means every namespace."""
@@ -120,10 +116,7 @@ class Request:
 
 def parse_query(raw: bytes) -> dict[str, str]:
     """The first value of each parameter counts."""
-    query: dict[str, str] = {}
-    for name, value in parse_qsl(raw.decode("latin-1"), keep_blank_values=True):
-        query.setdefault(name, value)
-    return query
+    return dict(reversed(parse_qsl(raw.decode("latin-1"), keep_blank_values=True)))
 
 
 def form_of(accept: str, verb: str) -> str:
@@ -149,12 +142,10 @@ def timeout_of(request: Request) -> float | None:
 
 def check_write_options(request: Request, options: str) -> None:
     """Refuse dryRun, fieldValidation and fieldManager values that no server takes. `options` as CreateOptions."""
-    causes: list[Cause] = []
-    dry = request.query.get("dryRun")
-    if dry not in (None, "", "All"):
-        causes.append(
-            Cause("FieldValueNotSupported", f'Unsupported value: ["{dry}"]: supported values: "All"', "dryRun")
-        )
+    causes, dry = [], request.query.get("dryRun", "")
+    if dry not in ("", "All"):
+        text = f'Unsupported value: ["{dry}"]: supported values: "All"'
+        causes.append(Cause("FieldValueNotSupported", text, "dryRun"))
     if options == "PatchOptions" and request.flag("force") and request.content_type != APPLY:
         causes.append(forbidden_value("force", "may not be specified for non-apply patch"))
     validation = request.query.get("fieldValidation", "")
@@ -166,9 +157,7 @@ def check_write_options(request: Request, options: str) -> None:
 
 def number_of(request: Request, name: str) -> int:
     """A whole number in the query, 0 when absent. Raises StatusError 400."""
-    text = request.query.get(name, "")
-    if not text:
-        return 0
+    text = request.query.get(name) or "0"
     if not re.fullmatch(r"[+-]?\d+", text):
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     return int(text)
@@ -176,13 +165,7 @@ def number_of(request: Request, name: str) -> int:
 
 def version_of(text: str) -> int:
     """A resourceVersion as a number, 0 when absent. Raises StatusError 400."""
-    if not text:
-        return 0
-    if not text.isdigit():
-        raise StatusError(
-            400,
-            "BadRequest",
-            f'invalid resource version: resourceVersion: Invalid value: "{text}": '
-            f'strconv.ParseUint: parsing "{text}": invalid syntax',
-        )
-    return int(text)
+    if text and not text.isdigit():
+        why = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise bad_request(f"invalid resource version: resourceVersion: {why}")
+    return int(text or 0)

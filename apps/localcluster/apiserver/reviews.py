@@ -46,12 +46,12 @@ def _rules(rbac: Rbac, user: User, namespace: str) -> Object:
 
 def _access(rbac: Rbac, user: User, spec: Object) -> Object:
     asked, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    if (asked is None) == (path is None):
+    if asked is None and path is not None:
+        return {"allowed": rbac.allows_path(user, path.get("verb", ""), path.get("path", ""))}
+    if asked is None or path is not None:
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         fault = invalid_value("spec.resourceAttributes", spec or None, text)
         raise invalid(("authorization.k8s.io", ""), "", [fault])
-    if path is not None:
-        return {"allowed": rbac.allows_path(user, path.get("verb", ""), path.get("path", ""))}
     verb, group, namespace, name = (asked.get(field, "") for field in ("verb", "group", "namespace", "name"))
     resource = "/".join(filter(None, (asked.get("resource", ""), asked.get("subresource", ""))))
     reason = rbac.reason(user, Ask(verb, group, resource, namespace, name))

@@ -151,7 +151,9 @@ class Store:
         return list(collection.within(namespace)) if collection else []
 
     def select_at(self, resource: str, namespace: str, version: int) -> list[Record]:
-        """The collection as it was at a version within the history."""
+        """The collection as it is, or was at a version within the history."""
+        if version == self.version:
+            return self.select(resource, namespace)
         state = {record.key: record for record in self.select(resource, namespace)}
         for event in reversed(self.events_after(version, resource)):
             if namespace and event.record.key[0] != namespace:

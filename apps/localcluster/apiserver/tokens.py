@@ -7,15 +7,12 @@ account. The administrator's token is random; the store keeps its hash.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import secrets
 import time
 import uuid
 from typing import Any
-
-import msgspec
 
 from apps.localcluster.apiserver.errors import StatusError
 from apps.localcluster.apiserver.requests import ANONYMOUS, AUTHENTICATED, MASTERS, User
@@ -28,11 +25,13 @@ HELD = "kubernetes.io/serviceaccount/"
 LEEWAY = 60  # seconds after its end in which a token is still taken
 
 
-def _base64(data: bytes) -> str:
+def to_base64(data: bytes) -> str:
+    """As in an address: other letters, no padding."""
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def _unbase64(text: str) -> bytes:
+def from_base64(text: str) -> bytes:
+    """Raises binascii.Error."""
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
@@ -47,8 +46,6 @@ class Tokens:
             store.set_fact("signing-key", key)
         self._key = bytes.fromhex(key)
 
-    # -- the administrator
-
     def new_admin(self) -> str:
         """A fresh administrator's token; the one before stops working."""
         token = secrets.token_urlsafe(32)
@@ -58,8 +55,6 @@ class Tokens:
     def is_admin(self, token: str) -> bool:
         known = self.store.fact("admin-token") or ""
         return hmac.compare_digest(hashlib.sha256(token.encode()).hexdigest(), known)
-
-    # -- service accounts
 
     def issue(self, account: Object, audiences: list[str], seconds: int) -> str:
         """A token for a service account."""
@@ -93,11 +88,11 @@ class Tokens:
         return self._sign(claims)
 
     def _sign(self, claims: Object) -> str:
-        signed = f"{_base64(encode({'alg': 'HS256', 'typ': 'JWT'}))}.{_base64(encode(claims))}"
+        signed = f"{to_base64(encode({'alg': 'HS256', 'typ': 'JWT'}))}.{to_base64(encode(claims))}"
         return f"{signed}.{self._signature(signed)}"
 
     def _signature(self, signed: str) -> str:
-        return _base64(hmac.new(self._key, signed.encode(), hashlib.sha256).digest())
+        return to_base64(hmac.new(self._key, signed.encode(), hashlib.sha256).digest())
 
     def authenticate(self, authorization: str) -> User:
         """The user of an Authorization header; anonymous without a token. Raises StatusError 401."""
@@ -107,40 +102,32 @@ class Tokens:
         token = token.strip()
         if self.is_admin(token):
             return User("kubernetes-admin", groups=(MASTERS, AUTHENTICATED))
-        user = self._account(token)
-        if user is None:
-            raise StatusError(401, "Unauthorized", "Unauthorized")
-        return user
+        if user := self._account(token):
+            return user
+        raise StatusError(401, "Unauthorized", "Unauthorized")
 
     def _account(self, token: str) -> User | None:
+        """The account that a token speaks for, as long as both hold."""
         signed, _, signature = token.rpartition(".")
         if not signed.isascii() or not hmac.compare_digest(self._signature(signed).encode(), signature.encode()):
             return None
-        try:
-            claims = decode(_unbase64(signed.partition(".")[2]))
-            if HELD + "namespace" in claims:
-                return self._holder(claims, token)
-            account = claims["kubernetes.io"]["serviceaccount"]
-            namespace = claims["kubernetes.io"]["namespace"]
-        except (binascii.Error, msgspec.DecodeError, KeyError, TypeError):
-            return None
-        record = self.store.get("serviceaccounts", (namespace, account["name"]))
-        expired = time.time() > claims["exp"] + LEEWAY
-        if expired or record is None or record.uid != account["uid"] or ISSUER not in claims["aud"]:
-            return None
-        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
-        extra = {"authentication.kubernetes.io/credential-id": [f"JTI={claims['jti']}"]}
-        return User(claims["sub"], account["uid"], groups, extra)
-
-    def _holder(self, claims: Object, token: str) -> User | None:
-        """The account of a token that a Secret holds, as long as both are there."""
-        namespace, name = claims[HELD + "namespace"], claims[HELD + "service-account.name"]
+        claims = decode(from_base64(signed.partition(".")[2]))
+        namespace, name = claims["sub"].split(":")[2:]
         account = self.store.get("serviceaccounts", (namespace, name))
-        secret = self.store.get("secrets", (namespace, claims[HELD + "secret.name"]))
-        if account is None or secret is None or account.uid != claims[HELD + "service-account.uid"]:
-            return None
-        held = (secret.load().get("data") or {}).get("token", "")
-        if not hmac.compare_digest(base64.b64decode(held), token.encode()):
+        secret = claims.get(HELD + "secret.name")
+        uid = claims[HELD + "service-account.uid"] if secret else claims["kubernetes.io"]["serviceaccount"]["uid"]
+        holds = self._is_held(namespace, secret, token) if secret else _is_current(claims)
+        if account is None or account.uid != uid or not holds:
             return None
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
-        return User(claims["sub"], account.uid, groups)
+        extra = {} if secret else {"authentication.kubernetes.io/credential-id": [f"JTI={claims['jti']}"]}
+        return User(claims["sub"], uid, groups, extra)
+
+    def _is_held(self, namespace: str, secret: str, token: str) -> bool:
+        record = self.store.get("secrets", (namespace, secret))
+        held = (record.load().get("data") or {}).get("token", "") if record else ""
+        return hmac.compare_digest(base64.b64decode(held), token.encode())
+
+
+def _is_current(claims: Object) -> bool:
+    return time.time() <= claims["exp"] + LEEWAY and ISSUER in claims["aud"]
