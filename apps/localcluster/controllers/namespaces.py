@@ -81,11 +81,11 @@ class Namespaces(Controller):
             record = self.store.put("namespaces", record.key, item, record.version)
         if left:
             return AGAIN_SECONDS
-        if "finalizers" in (item.get("spec") or {}):
-            del item["spec"]["finalizers"]
-            record = self.store.put("namespaces", record.key, item, record.version)
         if not item["metadata"].get("finalizers"):
             self.store.remove("namespaces", record.key, record.version)
+        elif "finalizers" in (item.get("spec") or {}):
+            del item["spec"]["finalizers"]
+            self.store.put("namespaces", record.key, item, record.version)
         return None
 
     def _content(self, namespace: str) -> list[tuple[Kind, Record]]:
