@@ -21,6 +21,8 @@ Object = dict[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+PULLS = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
+"""What a container waits for, where the reason of its state does not say it."""
 _PATH = re.compile(r"/containerLogs/([^/]+)/([^/]+)/([^/]+)")
 _EXEC = re.compile(r"/exec/([^/]+)/([^/]+)/([^/]+)")
 
@@ -129,7 +131,7 @@ class LogServer:
             if not begun:
                 raise Refusal(400, f'previous terminated container "{container}" in pod "{name}" not found')
         if not begun:
-            reason = waiting or "ContainerCreating"
+            reason = PULLS.get(waiting, waiting or "ContainerCreating")
             raise Refusal(400, f'container "{container}" in pod "{name}" is waiting to start: {reason}')
         return begun[-1].folder
 

@@ -12,7 +12,20 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.localcluster.contract.nodes import Cluster, Kubectl, agent, kubectl, log, pods, server, shell
+from tests.localcluster.contract.nodes import (
+    STAY,
+    Agent,
+    Cluster,
+    Kubectl,
+    agent,
+    condition,
+    entry,
+    kubectl,
+    log,
+    pods,
+    server,
+    shell,
+)
 from tests.localcluster.test_nodeagent import needs_mounts, wait_for
 
 __all__ = ["agent", "kubectl", "pods", "server", "shell"]
@@ -112,6 +125,31 @@ def test_a_node_talks_to_nobody_without_a_certificate(pods: Cluster, shell: str)
             httpx.get(f"https://127.0.0.1:{port}{path}", verify=False, trust_env=False)
         with pytest.raises(httpx.TransportError):
             httpx.get(f"http://127.0.0.1:{port}{path}", trust_env=False)
+
+
+@pytest.mark.prove
+def test_a_node_whose_agent_is_killed_is_given_up_and_comes_back_with_its_pods(pods: Cluster, agent: Agent) -> None:
+    pods.run("p", *STAY)
+    wait_for(lambda: condition(pods, "p") == "True" and ready(pods, "test-0000") == "True")
+    agent.kill()
+    wait_for(lambda: ready(pods, "test-0000") == "Unknown" and condition(pods, "p") == "False", 120)
+    taints = wait_for(lambda: pods.send("GET", "/api/v1/nodes/test-0000")["spec"].get("taints"))
+    assert "node.kubernetes.io/unreachable" in {taint["key"] for taint in taints}
+    agent.start()
+    wait_for(lambda: ready(pods, "test-0000") == "True" and condition(pods, "p") == "True", 60)
+    wait_for(lambda: not pods.send("GET", "/api/v1/nodes/test-0000")["spec"].get("taints"), 60)
+    assert entry(pods, "p")["restartCount"] == 0
+    assert log(pods, "p") == "up\n"
+
+
+def test_the_log_of_what_has_not_begun_says_what_it_waits_for(kubectl: Kubectl, pods: Cluster) -> None:
+    pods.run("p", image="nobody/knows:1")
+    wait_for(lambda: entry(pods, "p").get("state", {}).get("waiting", {}).get("reason") == "ImagePullBackOff")
+    told = kubectl("logs", "p").stderr
+    assert told == (
+        'Error from server (BadRequest): container "main" in pod "p" is waiting to start: '
+        "trying and failing to pull image\n"
+    )
 
 
 def test_logs_have_the_options_of_kubectl(kubectl: Kubectl, pods: Cluster) -> None:

@@ -155,6 +155,20 @@ def test_the_pre_stop_hook_comes_before_sigterm_and_counts_towards_the_grace(pod
         wait_for(lambda n=name: pods.gone(n))
 
 
+def test_a_new_agent_goes_on_with_an_end_that_has_begun(pods: Cluster, agent: Agent) -> None:
+    pods.run("p", *PATIENT, container={"lifecycle": {"preStop": {"sleep": {"seconds": 2}}}})
+    wait_for(lambda: "running" in pods.state("p") and log(pods, "p") == "up\n")
+    folder = agent.folder / "pods" / pods.pod("p")["metadata"]["uid"]
+    pods.delete("pods", "p")
+    said(pods, "p", "Killing", "Stopping container main")
+    agent.kill()
+    kept = (folder / "containers/main/0/log").open()
+    agent.start()
+    wait_for(lambda: pods.gone("p"))
+    assert [line.split()[-1] for line in kept] == ["up", "asked"]
+    kept.close()
+
+
 def test_a_sidecar_starts_first_stays_and_ends_last(pods: Cluster) -> None:
     sidecar = {
         "name": "side",
