@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,12 +14,11 @@ import yaml
 from apps.localcluster.apiserver import protobuf
 from apps.localcluster.apiserver.errors import StatusError, bad_request
 from apps.localcluster.apiserver.kinds import Kind
-from apps.localcluster.apiserver.requests import Request
+from apps.localcluster.apiserver.requests import APPLY, Request
 from apps.localcluster.apiserver.store import decode
 
 Object = dict[str, Any]
 
-YAML_TYPES = ("application/yaml", "application/apply-patch+yaml")
 UNKNOWN_FORMAT = (
     "the body of the request was in an unknown format - accepted media types include: application/json, "
     "application/yaml, application/vnd.kubernetes.protobuf"
@@ -34,39 +33,10 @@ class Body:
     faults: list[str] = field(default_factory=list)
 
 
-class _Pairs:
-    """Notes keys that come twice while JSON is read; objects are finished from the inside out."""
-
-    def __init__(self) -> None:
-        self.doubled: dict[int, list[str]] = {}
-
-    def take(self, pairs: list[tuple[str, Any]]) -> Object:
-        item = dict(pairs)
-        if len(item) != len(pairs):
-            seen: set[str] = set()
-            twice = [name for name, _ in pairs if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
-            self.doubled[id(item)] = twice
-        return item
-
-    def faults(self, value: Any, path: str = "") -> list[str]:
-        if isinstance(value, dict):
-            found = [f'duplicate field "{path}{name}"' for name in self.doubled.get(id(value), ())]
-            for name, child in value.items():
-                found += self.faults(child, f"{path}{name}.")
-            return found
-        if isinstance(value, list):
-            return [f for index, each in enumerate(value) for f in self.faults(each, f"{path[:-1]}[{index}].")]
-        return []
-
-
-def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"invalid character '{text[0]}' looking for beginning of value")
-
-
 def parse(request: Request) -> Body:
     """Read a body by its Content-Type. Raises StatusError 400 or 415."""
     kind, raw = request.kind, request.body
-    if request.content_type in YAML_TYPES:
+    if request.content_type in ("application/yaml", APPLY):
         return Body(_mapping(_yaml(raw), kind, raw))
     if request.content_type == protobuf.MEDIA_TYPE:
         return Body(read_protobuf(raw))
@@ -74,16 +44,38 @@ def parse(request: Request) -> Body:
         raise StatusError(415, "UnsupportedMediaType", UNKNOWN_FORMAT)
     try:
         item = _mapping(decode(raw), kind, raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if request.query.get("fieldValidation") == "Ignore":
+            return Body(item)
+        again = json.loads(raw, object_pairs_hook=_noting_doubles)
+    except (msgspec.DecodeError, ValueError) as error:
         raise _unreadable(kind, raw, f"json parse error: {error}") from error
-    if request.query.get("fieldValidation") == "Ignore":
-        return Body(item)
-    pairs = _Pairs()
-    try:
-        again = json.loads(raw, object_pairs_hook=pairs.take, parse_constant=_refuse_constant)
-    except ValueError as error:
-        raise _unreadable(kind, raw, f"json parse error: {error}") from error
-    return Body(item, pairs.faults(again) if pairs.doubled else [])
+    return Body(item, [f'duplicate field "{name}"' for name in _doubles(again)])
+
+
+class _Doubled(dict[str, Any]):
+    """An object with keys that came twice."""
+
+    names: list[str]
+
+
+def _noting_doubles(pairs: list[tuple[str, Any]]) -> Object:
+    item = dict(pairs)
+    if len(item) == len(pairs):
+        return item
+    doubled, names = _Doubled(item), [name for name, _ in pairs]
+    doubled.names = [name for index, name in enumerate(names) if name in names[:index]]
+    return doubled
+
+
+def _doubles(value: Any, path: str = "") -> Iterator[str]:
+    """Paths of keys that came twice."""
+    if isinstance(value, dict):
+        yield from (path + name for name in getattr(value, "names", ()))
+        for name, child in value.items():
+            yield from _doubles(child, f"{path}{name}.")
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from _doubles(child, f"{path[:-1]}[{index}].")
 
 
 def read_protobuf(raw: bytes) -> Object:
@@ -94,6 +86,22 @@ def read_protobuf(raw: bytes) -> Object:
         raise StatusError(415, "UnsupportedMediaType", f"{UNKNOWN_FORMAT}; {error}") from error
 
 
+class _Loader(yaml.CSafeLoader):
+    """YAML as Kubernetes' Go library reads it: times stay text, bare `y` and `n` are booleans, keys become text."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
+        pairs = super().construct_mapping(node, deep).items()
+        return {str(key).lower() if isinstance(key, bool) else str(key): value for key, value in pairs}
+
+
+_Loader.bool_values = yaml.CSafeLoader.bool_values | {"y": True, "n": False}
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("[yYnN]$"), list("yYnN"))
+
+
 def _yaml(raw: bytes) -> Any:
     """The first document of a YAML body; JSON is YAML and much faster to read."""
     try:
@@ -101,39 +109,15 @@ def _yaml(raw: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
     try:
-        # YAML documents are few and small here; the loader gives no Python objects.
-        return _text_keys(next(iter(yaml.load_all(raw, Loader=_TextDates)), None))
+        return next(iter(yaml.load_all(raw, Loader=_Loader)), None)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise bad_request(f"yaml: {error}") from error
-
-
-class _TextDates(yaml.CSafeLoader):
-    """Leaves timestamps as the text they are, as Kubernetes does."""
-
-
-# In YAML 1.1 a bare `y` or `n` is a boolean too; the Go library that Kubernetes uses holds to that.
-_TextDates.bool_values = yaml.CSafeLoader.bool_values | {"y": True, "n": False}
-_TextDates.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
-_TextDates.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("[yYnN]$"), list("yYnN"))
 
 
 def _mapping(value: Any, kind: Kind, raw: bytes) -> Object:
     if isinstance(value, dict):
         return value
     raise _unreadable(kind, raw, "json parse error: json: cannot unmarshal array into Go value of type struct")
-
-
-def _text_keys(value: Any) -> Any:
-    """Keys as JSON has them: a bare `n` is a boolean in YAML 1.1 and becomes "false"."""
-    if isinstance(value, dict):
-        return {
-            str(name).lower() if isinstance(name, bool) else str(name): _text_keys(child)
-            for name, child in value.items()
-        }
-    return [_text_keys(each) for each in value] if isinstance(value, list) else value
 
 
 def _unreadable(kind: Kind, raw: bytes, why: str) -> StatusError:
@@ -146,15 +130,11 @@ def _unreadable(kind: Kind, raw: bytes, why: str) -> StatusError:
 def check_faults(request: Request, faults: list[str], warn: Callable[[str], None]) -> None:
     """Refuse, tell or pass over what field validation found, as the request asks."""
     mode = request.query.get("fieldValidation") or "Warn"
-    if not faults or mode == "Ignore":
-        return
-    if mode == "Strict":
-        kind = request.kind
-        told = ", ".join(faults)
-        message = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict decoding error: '
-        raise bad_request(message + told)
-    for fault in faults:
-        warn(fault)
+    if faults and mode == "Strict":
+        raise bad_request(_unusable(request.kind, "strict decoding error: " + ", ".join(faults)))
+    if mode != "Ignore":
+        for fault in faults:
+            warn(fault)
 
 
 def check_type(request: Request, item: Object) -> None:
@@ -165,16 +145,17 @@ def check_type(request: Request, item: Object) -> None:
         missing = "Kind" if not sent else "apiVersion"
         raise bad_request(f"Object '{missing}' is missing in '{request.body[:64].decode('utf-8', 'replace')}'")
     if sent and sent != kind.kind:
-        raise bad_request(
-            f'{sent} in version "{kind.version}" cannot be handled as a {kind.kind}: converting '
-            f"({kind.version}.{sent}) to (core.{kind.kind}): unknown conversion"
-        )
+        why = f"converting ({kind.version}.{sent}) to (core.{kind.kind}): unknown conversion"
+        raise bad_request(_unusable(kind, why, sent))
     if version and version != kind.api_version:
         raise bad_request(
             f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
         )
     if not isinstance(item.get("metadata", {}) or {}, dict):
         raise bad_request(
-            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: json: cannot unmarshal into '
-            "Go struct field .metadata of type v1.ObjectMeta"
+            _unusable(kind, "json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta")
         )
+
+
+def _unusable(kind: Kind, why: str, sent: str = "") -> str:
+    return f'{sent or kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from apps.localcluster.apiserver.answers import Answer, json_answer
 from apps.localcluster.apiserver.errors import no_resource
 from apps.localcluster.apiserver.kinds import Kind, Registry
+from apps.localcluster.apiserver.store import encode
 
 Object = dict[str, Any]
 
@@ -24,41 +26,31 @@ VERSION: Object = {
     "platform": "linux/amd64",
 }
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-SUBRESOURCE_GROUPS = {
+FOREIGN_BODIES = {
     "TokenRequest": ("authentication.k8s.io", "v1"),
     "Eviction": ("policy", "v1"),
     "Scale": ("autoscaling", "v1"),
 }
 
 
-def wants_aggregated(accept: str) -> bool:
-    return "as=APIGroupDiscoveryList" in accept and "v=v2" in accept
-
-
 def answer(registry: Registry, path: str, accept: str, address: str) -> Answer | None:
-    """The answer of a discovery path, None for any other path."""
-    parts = path.strip("/").split("/")
-    if parts == ["api"]:
-        if wants_aggregated(accept):
-            return _aggregated(registry, core=True)
-        return json_answer(
-            {
-                "kind": "APIVersions",
-                "versions": ["v1"],
-                "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
-            }
-        )
-    if parts == ["apis"]:
-        if wants_aggregated(accept):
-            return _aggregated(registry, core=False)
-        groups = [_group(name, versions) for name, versions in registry.groups().items() if name]
-        return json_answer({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
-    if parts[0] == "api" and len(parts) == 2:
-        return _resources(registry, "", parts[1])
-    if parts[0] == "apis" and len(parts) == 2 and parts[1] in registry.groups():
-        return json_answer({"kind": "APIGroup", "apiVersion": "v1"} | _group(parts[1], registry.groups()[parts[1]]))
-    if parts[0] == "apis" and len(parts) == 3 and parts[1] in registry.groups():
-        return _resources(registry, parts[1], parts[2])
+    """The answer of a discovery path, None for any other path. Raises StatusError 404."""
+    groups = registry.groups()
+    match path.strip("/").split("/"):
+        case ["api" | "apis" as root] if AGGREGATED in accept.replace(" ", ""):
+            return _aggregated({name: groups[name] for name in groups if (root == "api") == (name == "")})
+        case ["api"]:
+            addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
+            return json_answer({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses})
+        case ["apis"]:
+            listed = [_group(name, versions) for name, versions in groups.items() if name]
+            return json_answer({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
+        case ["api", version]:
+            return _resources(version, groups[""].get(version))
+        case ["apis", group] if group in groups:
+            return json_answer({"kind": "APIGroup", "apiVersion": "v1"} | _group(group, groups[group]))
+        case ["apis", group, version] if group in groups:
+            return _resources(f"{group}/{version}", groups[group].get(version))
     return None
 
 
@@ -67,89 +59,65 @@ def _group(name: str, versions: dict[str, list[Kind]]) -> Object:
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
 
-def _resources(registry: Registry, group: str, version: str) -> Answer:
-    kinds = registry.groups().get(group, {}).get(version)
+def _resources(group_version: str, kinds: list[Kind] | None) -> Answer:
     if kinds is None:
         raise no_resource()
-    resources = []
-    for kind in kinds:
-        resources.append(_resource(kind))
-        for name, (body, verbs) in sorted(kind.subresources.items()):
-            entry: Object = {
-                "name": f"{kind.plural}/{name}",
-                "singularName": "",
-                "namespaced": kind.namespaced,
-                "kind": body,
-                "verbs": list(verbs),
-            }
-            if body in SUBRESOURCE_GROUPS:
-                entry["group"], entry["version"] = SUBRESOURCE_GROUPS[body]
-            resources.append(entry)
-    document: Object = {"kind": "APIResourceList", "groupVersion": f"{group}/{version}" if group else version}
-    if group:
+    document: Object = {"kind": "APIResourceList", "groupVersion": group_version}
+    if "/" in group_version:
         document["apiVersion"] = "v1"
-    return json_answer(document | {"resources": resources})
+    return json_answer(document | {"resources": [entry for kind in kinds for entry in _entries(kind)]})
 
 
-def _resource(kind: Kind) -> Object:
-    entry: Object = {
-        "name": kind.plural,
-        "singularName": kind.singular or kind.kind.lower(),
-        "namespaced": kind.namespaced,
-        "kind": kind.kind,
-        "verbs": list(kind.verbs),
-    }
-    if kind.short_names:
-        entry["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        entry["categories"] = list(kind.categories)
-    return entry
+def _entries(kind: Kind) -> Iterator[Object]:
+    inside = {"namespaced": kind.namespaced}
+    named = {"name": kind.plural, "singularName": _singular(kind), "kind": kind.kind, "verbs": kind.verbs}
+    yield named | inside | _names(kind)
+    for name, (body, verbs) in sorted(kind.subresources.items()):
+        foreign = dict(zip(("group", "version"), FOREIGN_BODIES.get(body, ()), strict=False))
+        entry = {"name": f"{kind.plural}/{name}", "singularName": "", "kind": body, "verbs": verbs}
+        yield entry | inside | foreign
 
 
-def _aggregated(registry: Registry, *, core: bool) -> Answer:
-    items = []
-    for group, versions in registry.groups().items():
-        if (group == "") != core:
-            continue
-        entries = [
-            {"version": version, "freshness": "Current", "resources": [_discovered(kind) for kind in kinds]}
-            for version, kinds in versions.items()
-        ]
-        items.append({"metadata": {"name": group} if group else {}, "versions": entries})
-    body = {
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": "apidiscovery.k8s.io/v2",
-        "metadata": {},
-        "items": items,
-    }
-    answer = json_answer(body)
-    answer.content_type = AGGREGATED
-    answer.headers.append(("Vary", "Accept"))
-    return answer
+def _aggregated(groups: dict[str, dict[str, list[Kind]]]) -> Answer:
+    items = [
+        {
+            "metadata": {"name": group} if group else {},
+            "versions": [
+                {"version": version, "freshness": "Current", "resources": [_discovered(kind) for kind in kinds]}
+                for version, kinds in versions.items()
+            ],
+        }
+        for group, versions in groups.items()
+    ]
+    head = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}}
+    return Answer(200, encode(head | {"items": items}), AGGREGATED, [("Vary", "Accept")])
 
 
 def _discovered(kind: Kind) -> Object:
-    group, version = (kind.group, kind.version) if kind.custom else ("", "")
     entry: Object = {
         "resource": kind.plural,
-        "responseKind": {"group": group, "version": version, "kind": kind.kind},
+        "responseKind": _response_kind(kind, kind.kind),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
-        "singularResource": kind.singular or kind.kind.lower(),
-        "verbs": list(kind.verbs),
+        "singularResource": _singular(kind),
+        "verbs": kind.verbs,
     }
-    if kind.short_names:
-        entry["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        entry["categories"] = list(kind.categories)
-    if kind.subresources:
-        entry["subresources"] = [
-            {
-                "subresource": name,
-                "responseKind": dict(
-                    zip(("group", "version"), SUBRESOURCE_GROUPS.get(body, (group, version)), strict=True), kind=body
-                ),
-                "verbs": list(verbs),
-            }
-            for name, (body, verbs) in sorted(kind.subresources.items())
-        ]
-    return entry
+    below = [
+        {"subresource": name, "responseKind": _response_kind(kind, body), "verbs": verbs}
+        for name, (body, verbs) in sorted(kind.subresources.items())
+    ]
+    return entry | _names(kind) | ({"subresources": below} if below else {})
+
+
+def _response_kind(kind: Kind, body: str) -> Object:
+    own = (kind.group, kind.version) if kind.custom else ("", "")
+    group, version = FOREIGN_BODIES.get(body, own)
+    return {"group": group, "version": version, "kind": body}
+
+
+def _singular(kind: Kind) -> str:
+    return kind.singular or kind.kind.lower()
+
+
+def _names(kind: Kind) -> Object:
+    names = {"shortNames": kind.short_names, "categories": kind.categories}
+    return {name: values for name, values in names.items() if values}

@@ -7,6 +7,7 @@ import base64
 import binascii
 import ssl
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,29 +44,29 @@ class Hook:
         """Whether rules and selectors take this write in. `namespace_labels` is None outside namespaces."""
         if not any(_rule_fits(rule, operation) for rule in self.spec.get("rules") or ()):
             return False
-        selector = self.spec.get("namespaceSelector") or {}
-        if namespace_labels is not None and not matches_labels(selector, namespace_labels):
+        if namespace_labels is not None and not matches_labels(
+            self.spec.get("namespaceSelector") or {}, namespace_labels
+        ):
             return False
-        items = [item for item in (operation.item, operation.old) if item]
         chosen = self.spec.get("objectSelector") or {}
+        items = [item for item in (operation.item, operation.old) if item]
         return any(matches_labels(chosen, item.get("metadata", {}).get("labels") or {}) for item in items)
 
 
 def _rule_fits(rule: Object, operation: Operation) -> bool:
-    kind, subresource = operation.request.kind, operation.request.target.subresource
-    if not {"*", operation.name} & set(rule.get("operations") or ()):
-        return False
-    if not {"*", kind.group} & set(rule.get("apiGroups") or ()):
-        return False
-    if not {"*", kind.version} & set(rule.get("apiVersions") or ()):
-        return False
-    if rule.get("scope", "*") not in ("*", "Namespaced" if kind.namespaced else "Cluster"):
-        return False
-    if subresource:
-        wanted = {"*/*", f"{kind.plural}/*", f"*/{subresource}", f"{kind.plural}/{subresource}"}
-    else:
-        wanted = {"*", "*/*", kind.plural}
-    return bool(wanted & set(rule.get("resources") or ()))
+    kind, below = operation.request.kind, operation.request.target.subresource
+    wanted = {
+        "operations": {"*", operation.name},
+        "apiGroups": {"*", kind.group},
+        "apiVersions": {"*", kind.version},
+        "resources": {"*/*", f"{kind.plural}/*", f"*/{below}", f"{kind.plural}/{below}"}
+        if below
+        else {"*", "*/*", kind.plural},
+    }
+    scope = "Namespaced" if kind.namespaced else "Cluster"
+    return rule.get("scope", "*") in ("*", scope) and all(
+        not words.isdisjoint(rule.get(field) or ()) for field, words in wanted.items()
+    )
 
 
 class Webhooks:
@@ -107,16 +108,16 @@ class Webhooks:
                 hook for record in self.store.select(resource) for hook in _hooks_of(record.load())
             ]
         hooks = self._hooks[resource]
-        if not hooks:
-            return []
-        labels: dict[str, str] | None = None
-        if kind.namespaced:
-            record = self.store.get("namespaces", ("", operation.request.namespace))
-            labels = record.labels if record else {}
-        elif kind.resource == "namespaces":
-            item = operation.item or operation.old or {}
-            labels = item["metadata"].get("labels") or {}
-        return [hook for hook in hooks if hook.concerns(operation, labels)]
+        return [hook for hook in hooks if hook.concerns(operation, self._labels(operation))] if hooks else []
+
+    def _labels(self, operation: Operation) -> dict[str, str] | None:
+        """Labels of the namespace that a write happens in, or is about; None for other kinds outside namespaces."""
+        request = operation.request
+        if request.kind.namespaced:
+            record = self.store.get("namespaces", ("", request.namespace))
+            return record.labels if record else {}
+        item = operation.item or operation.old or {}
+        return (item["metadata"].get("labels") or {}) if request.kind.resource == "namespaces" else None
 
     async def _ask(self, hook: Hook, operation: Operation) -> Object:
         """The `response` of a webhook's answer. Raises StatusError when it refuses, or fails and must not."""
@@ -127,10 +128,7 @@ class Webhooks:
         except CallFailed as error:
             if hook.spec.get("failurePolicy") == "Ignore":
                 return {}
-            message = f'failed calling webhook "{hook.name}": failed to call webhook: {error}'
-            raise StatusError(
-                500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]}
-            ) from error
+            raise _internal(f'failed calling webhook "{hook.name}": failed to call webhook: {error}') from error
         operation.warnings.extend(str(text) for text in response.get("warnings") or ())
         if not response.get("allowed"):
             raise _denial(hook, response.get("status") or {})
@@ -138,11 +136,10 @@ class Webhooks:
 
     async def _call(self, hook: Hook, operation: Operation) -> Object:
         seconds = hook.spec.get("timeoutSeconds", 10)
-        url = f"{hook.url}?timeout={seconds}s"
-        request = _review(operation)
+        url, request = f"{hook.url}?timeout={seconds}s", _review(operation)
+        body = encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
         try:
             client = self._client(hook.authority)
-            body = encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
             async with asyncio.timeout(seconds):
                 answer = await client.post(url, content=body, headers={"Content-Type": "application/json"})
         except TimeoutError as error:
@@ -152,13 +149,13 @@ class Webhooks:
         if answer.status_code != 200:
             raise CallFailed(f"the server responded with status code {answer.status_code}")
         try:
-            response = decode(answer.content)["response"]
-            if response["uid"] != request["uid"]:
-                raise CallFailed("the answer is for another request")
+            response: Object = decode(answer.content)["response"]
+            same = response["uid"] == request["uid"]
         except (msgspec.DecodeError, KeyError, TypeError) as error:
             raise CallFailed(f"the answer is no AdmissionReview: {error}") from error
-        found: Object = response
-        return found
+        if not same:
+            raise CallFailed("the answer is for another request")
+        return response
 
     def _client(self, authority: str) -> httpx.AsyncClient:
         if authority not in self._clients:
@@ -169,17 +166,12 @@ class Webhooks:
         return self._clients[authority]
 
 
-def _hooks_of(configuration: Object) -> list[Hook]:
-    hooks = []
+def _hooks_of(configuration: Object) -> Iterator[Hook]:
     for spec in configuration.get("webhooks") or ():
         client = spec.get("clientConfig") or {}
         service = client.get("service") or {}
-        url = (
-            client.get("url")
-            or f"https://{service.get('name')}.{service.get('namespace')}.svc{service.get('path', '')}"
-        )
-        hooks.append(Hook(spec.get("name", ""), url, client.get("caBundle") or "", spec))
-    return hooks
+        inside = f"https://{service.get('name')}.{service.get('namespace')}.svc{service.get('path', '')}"
+        yield Hook(spec.get("name", ""), client.get("url") or inside, client.get("caBundle") or "", spec)
 
 
 def _review(operation: Operation) -> Object:
@@ -215,9 +207,13 @@ def _patched(hook: Hook, operation: Operation, response: Object) -> Object:
         named = {"kind": operation.request.kind.kind, "apiVersion": operation.request.kind.api_version}
         item = json_patch(named | operation.item, operations)
     except (binascii.Error, msgspec.DecodeError, PatchFailed, AttributeError, TypeError) as error:
-        message = f'Internal error occurred: webhook "{hook.name}" sent a patch that does not apply: {error}'
-        raise StatusError(500, "InternalError", message, {"causes": [{"message": str(error)}]}) from error
+        raise _internal(f'webhook "{hook.name}" sent a patch that does not apply: {error}') from error
     return {name: value for name, value in item.items() if name not in ("kind", "apiVersion")}
+
+
+def _internal(message: str) -> StatusError:
+    details = {"causes": [{"message": message}]}
+    return StatusError(500, "InternalError", f"Internal error occurred: {message}", details)
 
 
 def _denial(hook: Hook, status: Object) -> StatusError:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ Object = dict[str, Any]
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\0"
-ENVELOPE_TYPE, ENVELOPE_RAW = 1, 2
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+TYPE, RAW = 1, 2
+VARINT, BYTES = 0, 2
 
 
 class Unreadable(ValueError):
@@ -36,33 +36,27 @@ def decode(data: bytes) -> Object:
     if not data.startswith(MAGIC):
         raise Unreadable("no magic number")
     try:
-        parts = dict(_fields(data[len(MAGIC) :]))
-        named = dict(_fields(parts[ENVELOPE_TYPE]))
-        version, kind = named[1].decode(), named[2].decode()
-        if kind not in _messages():
-            raise Unreadable(f"{kind} is read in JSON only")
-        return {"kind": kind, "apiVersion": version} | _message(kind, parts.get(ENVELOPE_RAW, b""))
+        envelope = dict(_fields(data[len(MAGIC) :]))
+        type_ = dict(_fields(envelope[TYPE]))
+        version, kind = type_[1].decode(), type_[2].decode()
+        return {"kind": kind, "apiVersion": version} | _message(kind, envelope.get(RAW, b""))
     except (IndexError, KeyError, AttributeError, UnicodeDecodeError, TypeError) as error:
-        raise Unreadable(f"malformed message: {error!r}") from error
+        raise Unreadable(f"a message or field that is read in JSON only: {error!r}") from error
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Field numbers and raw values: int for numbers, bytes for everything else."""
+    """Field numbers and raw values: int for numbers, bytes for everything else. No kind here has other sizes."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
-        number, wire = tag >> 3, tag & 7
-        if wire == VARINT:
-            value, at = _varint(data, at)
-            yield number, value
-            continue
-        size = {FIXED64: 8, FIXED32: 4}.get(wire)
-        if wire == BYTES:
-            size, at = _varint(data, at)
-        if size is None or at + size > len(data):
+        number, at = _varint(data, at)
+        if tag & 7 not in (VARINT, BYTES) or (tag & 7 == BYTES and at + number > len(data)):
             raise Unreadable("malformed message")
-        yield number, data[at : at + size]
-        at += size
+        if tag & 7 == VARINT:
+            yield tag >> 3, number
+        else:
+            yield tag >> 3, data[at : at + number]
+            at += number
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -79,8 +73,6 @@ def _message(name: str, data: bytes) -> Object:
     """Go writes out fields that are empty; as in JSON they are left away."""
     item: Object = {}
     for number, raw in _fields(data):
-        if number not in _messages()[name]:
-            raise Unreadable(f"field {number} of {name} is not known")
         field, type_ = _messages()[name][number]
         if type_.startswith("map:"):
             pair = dict(_fields(raw))
@@ -92,15 +84,14 @@ def _message(name: str, data: bytes) -> Object:
     return item
 
 
+SCALARS: dict[str, Callable[[Any], Any]] = {
+    "string": bytes.decode,
+    "bytes": lambda raw: base64.b64encode(raw).decode(),
+    "bool": bool,
+    "int": int,
+    "quantity": lambda raw: dict(_fields(raw))[1].decode(),
+}
+
+
 def _value(type_: str, raw: Any) -> Any:
-    if type_ == "string":
-        return raw.decode()
-    if type_ == "bytes":
-        return base64.b64encode(raw).decode()
-    if type_ == "bool":
-        return bool(raw)
-    if type_ == "int":
-        return raw
-    if type_ == "quantity":
-        return dict(_fields(raw))[1].decode()
-    return _message(type_, raw)
+    return SCALARS[type_](raw) if type_ in SCALARS else _message(type_, raw)

@@ -18,12 +18,11 @@ LISTS = ("resources", "items")
 METHODS = {"get": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 
 
-def tells_of_core(body: Any) -> bool:
-    """Whether it is a list of the resources of the core group's only version, in one of the two forms."""
+def tells_of_version(body: Any) -> bool:
+    """Whether it lists the resources of one version, in one of the two forms; the second for the core group alone."""
     if not isinstance(body, dict):
         return False
-    plain = body.get("groupVersion") == "v1" and "resources" in body
-    return plain or (
+    return ("groupVersion" in body and "resources" in body) or (
         body.get("kind") == "APIGroupDiscoveryList" and [each["metadata"] for each in body.get("items", ())] == [{}]
     )
 
@@ -33,9 +32,10 @@ def difference(exchange: Exchange, wanted: Object, got: Object) -> str | None:
     heads = [{name: value for name, value in body.items() if name not in LISTS} for body in (wanted, got)]
     if found := Comparison().difference(*heads):
         return found
-    listed = dict(_entries(got))
+    version = wanted.get("groupVersion", "v1")
+    base, listed = f"/apis/{version}" if "/" in version else f"/api/{version}", dict(_entries(got))
     for name, entry in _entries(wanted):
-        found = Comparison().difference(entry, listed[name]) if name in listed else _taken(exchange, name, entry)
+        found = Comparison().difference(entry, listed[name]) if name in listed else _taken(exchange, base, name, entry)
         if found:
             return f"{name}: {found}"
     return None
@@ -53,10 +53,10 @@ def _entries(body: Object) -> Iterator[tuple[str, Object]]:
             yield f"{entry['resource']}/{below['subresource']}", below | inside
 
 
-def _taken(exchange: Exchange, name: str, entry: Object) -> str | None:
+def _taken(exchange: Exchange, base: str, name: str, entry: Object) -> str | None:
     """A verb that is taken although discovery does not tell of it."""
     plural, _, below = name.partition("/")
-    path = f"/api/v1/{'namespaces/default/' if entry['namespaced'] else ''}{plural}" + (f"/x/{below}" if below else "")
+    path = f"{base}/{'namespaces/default/' if entry['namespaced'] else ''}{plural}" + (f"/x/{below}" if below else "")
     for method in sorted(METHODS[verb] for verb in entry["verbs"] if verb in METHODS):
         answer = exchange.ask(method, path, {} if method in ("POST", "PUT", "PATCH") else None)
         if not answer.refuses:

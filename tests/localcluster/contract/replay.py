@@ -165,7 +165,7 @@ class Replay:
             if self.own_words and body.get("status") == "Failure":
                 same = isinstance(got, dict) and all(got.get(key) == body.get(key) for key in STATUS_CODE)
                 return None if same else f"{answer.text[:300]}, not {body}"
-            if self.row.offers_less and offered.tells_of_core(body) and offered.tells_of_core(got):
+            if self.row.offers_less and offered.tells_of_version(body) and offered.tells_of_version(got):
                 return offered.difference(self.exchange, body, got)
             return self._comparison(kind).difference(body, got)
         if "bytes_on_the_wire" in wanted:
