@@ -1,7 +1,7 @@
-"""Who owns which field: sets of paths as managedFields keep them, and how lists are merged.
+"""Who owns which field: sets of paths as managedFields keep them, and how values are taken apart.
 
 A path is a tuple of elements in the notation of FieldsV1: `f:NAME`, `k:{"KEY":VALUE}` for an item of a list with keys,
-`v:VALUE` for an item of a set.
+`v:VALUE` for an item of a set. A node is the schema of a value, empty when nothing is known of it.
 """
 
 from __future__ import annotations
@@ -11,171 +11,136 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from apps.localcluster.apiserver.kinds import Kind
 from apps.localcluster.apiserver.schemas import subschema
 
 Object = dict[str, Any]
 Path = tuple[str, ...]
 Fields = set[Path]
 
-ATOMIC, GRANULAR, SET, MAP = "atomic", "granular", "set", "map"
-
+SET, MAP = "set", "map"
+SERVER_FIELDS = (
+    *("name", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "resourceVersion", "managedFields"),
+    *("deletionTimestamp", "deletionGracePeriodSeconds"),
+)
 UNOWNED: Fields = {
-    ("f:apiVersion",),
-    ("f:kind",),
-    ("f:metadata",),
-    *(
-        ("f:metadata", f"f:{name}")
-        for name in (
-            "name",
-            "namespace",
-            "creationTimestamp",
-            "selfLink",
-            "uid",
-            "generation",
-            "resourceVersion",
-            "managedFields",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-        )
-    ),
+    *((), ("f:apiVersion",), ("f:kind",), ("f:metadata",)),
+    *(("f:metadata", f"f:{name}") for name in SERVER_FIELDS),
 }
 
 
-@dataclass(frozen=True)
-class Shape:
-    """How one value is merged: `type` of the four above; `keys` of a MAP list and what they are when left out."""
-
-    type: str
-    keys: tuple[str, ...] = ()
-    defaults: Object = field(default_factory=dict)
+def list_type(node: Object) -> str:
+    """How lists are merged: `set`, `map`, or `atomic`, as a whole."""
+    found: str = node.get("x-kubernetes-list-type", "atomic")
+    return found
 
 
-class Schema:
-    """Answers how the value at a path is merged, for one kind."""
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-
-    def declared(self, path: Path) -> bool:
-        """Whether the last element is a field of a known structure rather than a key of a free map."""
-        return path[-1][2:] in (self.node(path[:-1]).get("properties") or {})
-
-    def present(self, path: Path) -> bool:
-        """Whether an empty object has this part already, so that creating it adds nothing there."""
-        if self.kind.custom:
-            return False
-        node = self.kind.schema
-        for element in path:
-            node = subschema(node, element[2:]) if element.startswith("f:") else {}
-            if "x-present" not in node:
-                return False
-        return True
-
-    def shape(self, path: Path, value: object) -> Shape:
-        if isinstance(value, list):
-            node = self.node(path)
-            keys = tuple(node.get("x-kubernetes-list-map-keys") or ())
-            properties = (node.get("items") or {}).get("properties") or {}
-            defaults = {key: properties[key]["default"] for key in keys if "default" in properties.get(key, {})}
-            return Shape(node.get("x-kubernetes-list-type", ATOMIC), keys, defaults)
-        if isinstance(value, dict) and self.node(path).get("x-kubernetes-map-type") != ATOMIC:
-            return Shape(GRANULAR)
-        return Shape(ATOMIC)
-
-    def node(self, path: Path) -> Object:
-        """The schema at a path; empty when nothing is known of it."""
-        node = self.kind.schema
-        for element in path:
-            node = subschema(node, element[2:]) if element.startswith("f:") else node.get("items") or {}
-        return node
+def list_keys(node: Object) -> list[str]:
+    """What tells the items of a `map` apart."""
+    found: list[str] = node.get("x-kubernetes-list-map-keys") or []
+    return found
 
 
-def item_element(shape: Shape, item: object) -> str:
-    """The path element of an item in a MAP or SET list. Raises KeyError when a key is missing."""
-    if shape.type == SET:
+def below(node: Object, element: str) -> Object:
+    """The node of a part."""
+    return subschema(node, element[2:]) if element.startswith("f:") else node.get("items") or {}
+
+
+def element_of(node: Object, item: Any) -> str:
+    """The path element of an item in a list. Raises KeyError when it has not all keys."""
+    if list_type(node) == SET:
         return "v:" + json.dumps(item, separators=(",", ":"), ensure_ascii=False)
-    assert isinstance(item, dict)
-    keys = {key: item[key] if key in item or key not in shape.defaults else shape.defaults[key] for key in shape.keys}
-    return "k:" + json.dumps(dict(sorted(keys.items())), separators=(",", ":"), ensure_ascii=False)
+    properties = (node.get("items") or {}).get("properties") or {}
+    keys = {key: item[key] if key in item else properties[key]["default"] for key in sorted(list_keys(node))}
+    return "k:" + json.dumps(keys, separators=(",", ":"), ensure_ascii=False)
 
 
-def children(schema: Schema, path: Path, value: object) -> Iterator[tuple[Path, Any]]:
-    """The parts of a value that can be owned one by one; none for a value that is owned as a whole."""
-    shape = schema.shape(path, value)
-    if isinstance(value, dict) and shape.type == GRANULAR:
-        for name, child in value.items():
-            yield (*path, f"f:{name}"), child
-    elif isinstance(value, list) and shape.type in (SET, MAP):
-        for item in value:
-            yield (*path, item_element(shape, item)), item
+def parts(node: Object, value: Any) -> dict[str, Any] | None:
+    """The parts of a value that can be owned one by one; None for a value that is owned as a whole."""
+    if isinstance(value, dict) and node.get("x-kubernetes-map-type") != "atomic":
+        return {f"f:{name}": child for name, child in value.items()}
+    if isinstance(value, list) and list_type(node) in (SET, MAP):
+        return {element_of(node, item): item for item in value}
+    return None
 
 
-def is_granular(schema: Schema, path: Path, value: object) -> bool:
-    return isinstance(value, dict | list) and schema.shape(path, value).type != ATOMIC
+def whole(like: Any, found: dict[str, Any]) -> Any:
+    """Parts put together again, to a value of the same type as another."""
+    if isinstance(like, dict):
+        return {element[2:]: child for element, child in found.items()}
+    return list(found.values())
 
 
-def fields_of(schema: Schema, value: object, path: Path = ()) -> Fields:
+def _inside(node: Object, value: Any, path: Path) -> Iterator[tuple[Object, Any, Path]]:
+    """Node, value and path of every part."""
+    for element, child in (parts(node, value) or {}).items():
+        yield below(node, element), child, (*path, element)
+
+
+def fields_of(node: Object, value: Any, path: Path = ()) -> Fields:
     """What an applied configuration claims: its leaves, list items and keys of free maps."""
-    if not is_granular(schema, path, value):
+    if parts(node, value) is None:
         return {path}
     found: Fields = set()
-    for child_path, child in children(schema, path, value):
-        found |= fields_of(schema, child, child_path)
-        item = child_path[-1][:2] in ("k:", "v:")
-        if item or child is None or child == {} or not schema.declared(child_path):
+    for child_node, child, child_path in _inside(node, value, path):
+        found |= fields_of(child_node, child, child_path)
+        declared = child_path[-1][2:] in (node.get("properties") or {}) and isinstance(value, dict)
+        if not declared or child in (None, {}):
             found.add(child_path)
     return found
 
 
-def everything_in(schema: Schema, value: object, path: Path) -> Fields:
-    """All paths of a value that was added or removed, its inner nodes included."""
-    found: Fields = set() if schema.present(path) else {path}
-    for child_path, child in children(schema, path, value):
-        found |= everything_in(schema, child, child_path)
-    return found
-
-
-def doubled(schema: Schema, value: object, path: Path = ()) -> str:
+def doubled(node: Object, value: Any, path: Path = ()) -> str:
     """What is wrong with a list that has a key twice; empty when none has."""
-    seen: Fields = set()
-    for child_path, child in children(schema, path, value):
-        if child_path in seen:
-            return f"{shown(path)}: duplicate entries for key {shown(child_path[-1:])}"
-        seen.add(child_path)
-        if fault := doubled(schema, child, child_path):
-            return fault
-    return ""
+    found = parts(node, value)
+    if found is not None and len(found) != len(value):
+        elements = [element_of(node, item) for item in value]
+        twice = next(element for element in elements if elements.count(element) > 1)
+        return f"{shown(path)}: duplicate entries for key {shown((twice,))}"
+    faults = (doubled(*inside) for inside in _inside(node, value, path))
+    return next((fault for fault in faults if fault), "")
 
 
 @dataclass
 class Difference:
     """`changed`: paths added or modified; `removed`: paths that are no more."""
 
-    changed: Fields
-    removed: Fields
+    changed: Fields = field(default_factory=set)
+    removed: Fields = field(default_factory=set)
 
 
-def compare(schema: Schema, old: object, new: object, path: Path = ()) -> Difference:
-    """What a write changes."""
-    if not (is_granular(schema, path, old) and is_granular(schema, path, new)) or type(old) is not type(new):
-        if old == new:
-            return Difference(set(), set())
-        lost = everything_in(schema, old, path) if is_granular(schema, path, old) else set()
-        return Difference(everything_in(schema, new, path), lost - {path})
-    before, after = dict(children(schema, path, old)), dict(children(schema, path, new))
-    difference = Difference(set(), set())
-    for child_path, child in after.items():
-        if child_path not in before:
-            difference.changed |= everything_in(schema, child, child_path)
-        elif before[child_path] != child:
-            inner = compare(schema, before[child_path], child, child_path)
+def compare(node: Object, old: Any, new: Any, path: Path = (), *, present: bool = True) -> Difference:
+    """What a write changes. `present`: an empty object has this part already, so that nobody adds it."""
+    before, after = parts(node, old), parts(node, new)
+    if before is None or after is None or type(old) is not type(new):
+        lost = _everything(node, old, path, present=present) if before is not None else set()
+        added = _everything(node, new, path, present=present)
+        return Difference() if old == new else Difference(added, lost - {path})
+    difference = Difference()
+    for element in before.keys() | after.keys():
+        child, here = below(node, element), (*path, element)
+        known = present and _is_present(child, element)
+        if element not in after:
+            difference.removed |= _everything(child, before[element], here, present=known) | {here}
+        elif element not in before:
+            difference.changed |= _everything(child, after[element], here, present=known)
+        elif before[element] != after[element]:
+            inner = compare(child, before[element], after[element], here, present=known)
             difference.changed |= inner.changed
             difference.removed |= inner.removed
-    for child_path, child in before.items():
-        if child_path not in after:
-            difference.removed |= everything_in(schema, child, child_path) | {child_path}
     return difference
+
+
+def _is_present(node: Object, element: str) -> bool:
+    return element.startswith("f:") and "x-present" in node
+
+
+def _everything(node: Object, value: Any, path: Path, *, present: bool) -> Fields:
+    """All paths of a value that was added or removed, its inner nodes included."""
+    found: Fields = set() if present else {path}
+    for child_node, child, child_path in _inside(node, value, path):
+        known = present and _is_present(child_node, child_path[-1])
+        found |= _everything(child_node, child, child_path, present=known)
+    return found
 
 
 def to_fields_v1(fields: Fields) -> Object:
@@ -195,14 +160,8 @@ def from_fields_v1(node: Object, path: Path = ()) -> Fields:
     """The paths of a fieldsV1 value."""
     found: Fields = set()
     for element, child in node.items():
-        if element == ".":
-            found.add(path)
-            continue
-        here = (*path, element)
-        if child:
-            found |= from_fields_v1(child, here)
-        else:
-            found.add(here)
+        here = path if element == "." else (*path, element)
+        found |= from_fields_v1(child, here) if child else {here}
     return found
 
 

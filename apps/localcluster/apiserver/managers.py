@@ -8,18 +8,18 @@ from typing import Any
 
 from apps.localcluster.apiserver.errors import StatusError
 from apps.localcluster.apiserver.fields import (
-    MAP,
-    SET,
+    SERVER_FIELDS,
     UNOWNED,
     Fields,
     Path,
-    Schema,
+    below,
     compare,
     fields_of,
     from_fields_v1,
-    item_element,
+    parts,
     shown,
     to_fields_v1,
+    whole,
 )
 
 Object = dict[str, Any]
@@ -59,15 +59,11 @@ Owners = dict[tuple[str, ...], Owned]
 
 
 def read(item: Object) -> Owners:
-    """The owners that an object's managedFields list."""
+    """The owners that an object's managedFields list; none for an object that is not there."""
     owners: Owners = {}
     for entry in item.get("metadata", {}).get("managedFields") or ():
-        manager = Manager(
-            entry.get("manager", ""),
-            entry.get("operation", "Update"),
-            entry.get("apiVersion", ""),
-            entry.get("subresource", ""),
-        )
+        names = (("manager", ""), ("operation", "Update"), ("apiVersion", ""), ("subresource", ""))
+        manager = Manager(*(entry.get(name, default) for name, default in names))
         owners[manager.identity] = Owned(manager, from_fields_v1(entry.get("fieldsV1") or {}), entry.get("time", ""))
     return owners
 
@@ -77,8 +73,6 @@ def write(item: Object, owners: Owners) -> None:
     entries = []
     order = sorted(owners.values(), key=lambda o: (o.manager.operation, o.time, o.manager.name, o.manager.subresource))
     for owned in order:
-        if not owned.fields:
-            continue
         manager = owned.manager
         entry: Object = {
             "manager": manager.name,
@@ -89,71 +83,60 @@ def write(item: Object, owners: Owners) -> None:
             "fieldsV1": to_fields_v1(owned.fields),
             "subresource": manager.subresource,
         }
-        entries.append({name: value for name, value in entry.items() if value != "" or name == "manager"})
+        if owned.fields:
+            entries.append({name: value for name, value in entry.items() if value != "" or name == "manager"})
     item["metadata"].pop("managedFields", None)
     if entries:
         item["metadata"]["managedFields"] = entries
 
 
-def after_update(schema: Schema, old: Object, new: Object, manager: Manager, now: str) -> None:
+def after_update(schema: Object, old: Object, new: Object, manager: Manager, now: str) -> None:
     """Set managedFields of `new`, an update of `old` (an empty object for a create) by `manager`."""
     owners = read(old)
-    _settle(schema, old, new, owners, manager, now)
-    write(new, owners)
-
-
-def _settle(schema: Schema, old: Object, new: Object, owners: Owners, manager: Manager, now: str) -> None:
     difference = compare(schema, _bare(old), _bare(new))
-    changed = {path for path in difference.changed if path not in UNOWNED and path}
-    if not changed and not difference.removed:
-        return
-    for owned in owners.values():
-        owned.fields -= difference.removed
-        if owned.manager.identity != manager.identity:
-            owned.fields -= changed
-    mine = owners.setdefault(manager.identity, Owned(manager, set()))
-    mine.manager, mine.time = manager, now
-    mine.fields |= changed
+    changed = difference.changed - UNOWNED
+    if changed or difference.removed:
+        for owned in owners.values():
+            owned.fields -= difference.removed
+            if owned.manager.identity != manager.identity:
+                owned.fields -= changed
+        mine = owners.setdefault(manager.identity, Owned(manager, set()))
+        mine.manager, mine.time = manager, now
+        mine.fields |= changed
+    write(new, owners)
 
 
 def _bare(item: Object) -> Object:
     """An object without what nobody can own."""
     bare = {name: value for name, value in item.items() if name not in ("kind", "apiVersion")}
-    skipped = {path[1][2:] for path in UNOWNED if len(path) == 2}
-    bare["metadata"] = {name: value for name, value in item.get("metadata", {}).items() if name not in skipped}
-    return bare
+    metadata = item.get("metadata", {})
+    return bare | {"metadata": {name: value for name, value in metadata.items() if name not in SERVER_FIELDS}}
 
 
-def apply(schema: Schema, live: Object, applied: Object, manager: Manager, *, force: bool) -> tuple[Object, Owners]:
-    """Merge an applied configuration into the live object (without metadata for a new one).
+def apply(schema: Object, live: Object, applied: Object, manager: Manager, *, force: bool) -> tuple[Object, Owners]:
+    """Merge an applied configuration into the live object (empty for a new one).
 
     Gives the merged object and its new owners, times unset where they change. Raises StatusError 409 on conflicts.
     """
     owners = read(live)
-    mine = owners.get(manager.identity)
-    before = mine.fields if mine else set()
-    claimed = fields_of(schema, _bare(applied)) - UNOWNED - {()}
-    merged = _merge(schema, live, applied)
+    mine = owners.pop(manager.identity, Owned(manager, set()))
+    claimed = fields_of(schema, _bare(applied)) - UNOWNED
+    merged = _merged(schema, live, applied)
     difference = compare(schema, _bare(live), _bare(merged))
-    changed = difference.changed - UNOWNED
-    others = [owned for owned in owners.values() if owned.manager.identity != manager.identity]
-    fights = [(owned, sorted(owned.fields & changed)) for owned in others]
-    fights = [(owned, paths) for owned, paths in fights if paths]
+    fights = [(owned.manager.told(), sorted(owned.fields & difference.changed)) for owned in owners.values()]
+    fights = [(told, paths) for told, paths in sorted(fights) if paths]
     if fights and not force:
         raise _conflict(fights)
-    for owned, paths in fights:
-        owned.fields -= set(paths)
-    for owned in others:
-        owned.fields -= difference.removed
-    kept: Fields = set().union(*(owned.fields for owned in others)) if others else set()
+    kept = set(claimed)
+    for owned in owners.values():
+        owned.fields -= difference.changed | difference.removed
+        kept |= owned.fields
     # From the outside in: an item of a list is found by fields of its own.
-    for path in sorted(before - claimed, key=len):
-        if not any(other[: len(path)] == path for other in kept | claimed):
-            _remove(schema, merged, path)
-    owners.pop(manager.identity, None)
+    for path in sorted(mine.fields - claimed, key=len):
+        if not any(other[: len(path)] == path for other in kept):
+            merged = _without(schema, merged, path)
     if claimed:
-        time = mine.time if mine else ""
-        owners[manager.identity] = Owned(manager, claimed, time)
+        owners[manager.identity] = Owned(manager, claimed, mine.time)
     return merged, owners
 
 
@@ -165,46 +148,34 @@ def stamp(owners: Owners, before: Owners, now: str, *, changed: bool) -> None:
             owned.time = now
 
 
-def _conflict(fights: list[tuple[Owned, list[Path]]]) -> StatusError:
-    fights = sorted(fights, key=lambda fight: fight[0].manager.told())
+def _conflict(fights: list[tuple[str, list[Path]]]) -> StatusError:
     causes = [
-        {"reason": "FieldManagerConflict", "message": owned.manager.told(), "field": shown(path)}
-        for owned, paths in fights
+        {"reason": "FieldManagerConflict", "message": told, "field": shown(path)}
+        for told, paths in fights
         for path in paths
     ]
-    if len(causes) == 1:
-        message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
-    else:
-        parts = []
-        for owned, paths in fights:
-            told = owned.manager.told()
-            if len(paths) > 1:
-                lines = "".join(f"\n- {shown(path)}" for path in paths)
-                parts.append("conflicts" + told.removeprefix("conflict") + ":" + lines)
-            else:
-                parts.append(f"{told}: {shown(paths[0])}")
-        message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(parts)
-    return StatusError(409, "Conflict", message, {"causes": causes})
+    lines = []
+    for told, paths in fights:
+        if len(paths) == 1:
+            lines.append(f"{told}: {shown(paths[0])}")
+        else:
+            lines += [told.replace("conflict", "conflicts", 1) + ":", *(f"- {shown(path)}" for path in paths)]
+    number = "1 conflict" if len(causes) == 1 else f"{len(causes)} conflicts"
+    return StatusError(409, "Conflict", f"Apply failed with {number}: " + "\n".join(lines), {"causes": causes})
 
 
-def _merge(schema: Schema, live: Any, applied: Any, path: Path = ()) -> Any:
+def _merged(node: Object, live: Any, applied: Any) -> Any:
     """`live` with everything `applied` says."""
-    if isinstance(live, dict) and isinstance(applied, dict) and schema.shape(path, applied).type != "atomic":
-        merged = dict(live)
-        for name, value in applied.items():
-            merged[name] = _merge(schema, live[name], value, (*path, f"f:{name}")) if name in live else deepcopy(value)
-        return merged
-    shape = schema.shape(path, applied)
-    if not (isinstance(live, list) and isinstance(applied, list) and shape.type in (SET, MAP)):
+    old, new = parts(node, live), parts(node, applied)
+    if old is None or new is None or type(live) is not type(applied):
         return deepcopy(applied)
-    old = {item_element(shape, item): item for item in live}
-    new = {item_element(shape, item): item for item in applied}
-    order = _interleaved(list(old), list(new))
-    both = old.keys() & new.keys()
-    return [
-        _merge(schema, old[key], new[key], (*path, key)) if key in both else deepcopy(new.get(key, old.get(key)))
-        for key in order
-    ]
+    order = _interleaved(list(old), list(new)) if isinstance(live, list) else list(old | new)
+    merged = {}
+    for element in order:
+        both = element in old and element in new
+        value = new.get(element, old.get(element))
+        merged[element] = _merged(below(node, element), old[element], value) if both else deepcopy(value)
+    return whole(live, merged)
 
 
 def _interleaved(old: list[str], new: list[str]) -> list[str]:
@@ -221,27 +192,14 @@ def _interleaved(old: list[str], new: list[str]) -> list[str]:
     return order + left
 
 
-def _remove(schema: Schema, item: Any, path: Path, at: int = 0) -> None:
-    """Take the value at a path away, and containers that are empty after it."""
-    element = path[at]
-    if element.startswith("f:"):
-        name = element[2:]
-        if not isinstance(item, dict) or name not in item:
-            return
-        if at == len(path) - 1:
-            del item[name]
-            return
-        _remove(schema, item[name], path, at + 1)
-        if item[name] in ({}, []):
-            del item[name]
-        return
-    if not isinstance(item, list):
-        return
-    shape = schema.shape(path[:at], item)
-    for index, each in enumerate(item):
-        if item_element(shape, each) == element:
-            if at == len(path) - 1:
-                del item[index]
-            else:
-                _remove(schema, each, path, at + 1)
-            return
+def _without(node: Object, value: Any, path: Path) -> Any:
+    """A value without what is at a path, and without fields that are empty after it."""
+    found, element = parts(node, value), path[0]
+    if found is None or element not in found:
+        return value
+    inner = _without(below(node, element), found[element], path[1:]) if len(path) > 1 else None
+    if inner is None or (element.startswith("f:") and inner in ({}, [])):
+        del found[element]
+    else:
+        found[element] = inner
+    return whole(value, found)

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from apps.localcluster.apiserver.errors import StatusError, bad_request
-from apps.localcluster.apiserver.fields import MAP, Path, Schema, Shape
+from apps.localcluster.apiserver.fields import MAP, SET, list_keys, list_type
 from apps.localcluster.apiserver.requests import Request
+from apps.localcluster.apiserver.schemas import subschema
 from apps.localcluster.apiserver.store import decode
 
 Object = dict[str, Any]
@@ -44,7 +45,7 @@ def patched(request: Request, whole: Object) -> Object:
     elif request.content_type == MERGE:
         result = merge(whole, patch)
     else:
-        result = strategic(Schema(request.kind), whole, patch)
+        result = strategic(request.kind.schema, whole, patch)
     if not isinstance(result, dict):
         raise bad_request("the patched object is no object")
     return result
@@ -160,7 +161,7 @@ def _take(document: Any, path: list[str], name: str) -> tuple[Any, Any]:
     return document, value
 
 
-def strategic(schema: Schema, target: Any, patch: Any, path: Path = ()) -> Any:
+def strategic(node: Object, target: Any, patch: Any) -> Any:
     """The strategic merge patch of a built-in kind: lists with keys are merged item by item, new items first.
 
     Knows `$patch: delete` and `replace`, `$retainKeys`, `$deleteFromPrimitiveList` and `$setElementOrder`. Raises
@@ -187,35 +188,35 @@ def strategic(schema: Schema, target: Any, patch: Any, path: Path = ()) -> Any:
         elif value is None:
             result.pop(name, None)
         elif isinstance(value, list):
-            result[name] = _merge_list(schema, result.get(name) or [], value, (*path, f"f:{name}"))
+            result[name] = _merge_list(subschema(node, name), result.get(name) or [], value)
         else:
-            result[name] = strategic(schema, result.get(name), value, (*path, f"f:{name}"))
+            result[name] = strategic(subschema(node, name), result.get(name), value)
     for name, order in patch.items():
         field = name.removeprefix("$setElementOrder/")
         if field != name and isinstance(result.get(field), list):
-            result[field] = _ordered(schema.shape((*path, f"f:{field}"), order), result[field], order)
+            result[field] = _ordered(subschema(node, field), result[field], order)
     return result
 
 
-def _ordered(shape: Shape, items: list[Any], order: list[Any]) -> list[Any]:
+def _ordered(node: Object, items: list[Any], order: list[Any]) -> list[Any]:
     """Items that the client has listed in its order, the others after them."""
+    key = list_keys(node)[0] if list_type(node) == MAP else ""
+    listed = [each.get(key) if key else each for each in order]
 
     def place(item: Any) -> int:
-        key = item.get(shape.keys[0]) if shape.type == MAP else item
-        listed = [each.get(shape.keys[0]) if shape.type == MAP else each for each in order]
-        return listed.index(key) if key in listed else len(listed)
+        value = item.get(key) if key else item
+        return listed.index(value) if value in listed else len(listed)
 
     return sorted(items, key=place)
 
 
-def _merge_list(schema: Schema, target: list[Any], patch: list[Any], path: Path) -> list[Any]:
-    shape = schema.shape(path, patch)
-    if shape.type == "set":
+def _merge_list(node: Object, target: list[Any], patch: list[Any]) -> list[Any]:
+    if list_type(node) == SET:
         return [*target, *(each for each in patch if each not in target)]
-    if shape.type != MAP:
+    if list_type(node) != MAP:
         return patch
     # The merge key of a strategic patch is one field, where apply may need several.
-    key = shape.keys[0]
+    key, inner = list_keys(node)[0], node.get("items") or {}
     if any(isinstance(each, dict) and each.get("$patch") == "replace" for each in patch):
         return [each for each in patch if "$patch" not in each]
     result, fresh = list(target), []
@@ -226,9 +227,9 @@ def _merge_list(schema: Schema, target: list[Any], patch: list[Any], path: Path)
         if each.get("$patch") == "delete":
             result = [item for item in result if item.get(key) != each[key]]
         elif at is None:
-            fresh.append(strategic(schema, {}, each, (*path, "k:")))
+            fresh.append(strategic(inner, {}, each))
         else:
-            result[at] = strategic(schema, result[at], each, (*path, "k:"))
+            result[at] = strategic(inner, result[at], each)
     return fresh + result
 
 

@@ -26,7 +26,7 @@ from apps.localcluster.apiserver.errors import (
     not_found,
     required,
 )
-from apps.localcluster.apiserver.fields import Schema, doubled
+from apps.localcluster.apiserver.fields import doubled
 from apps.localcluster.apiserver.kinds import Kind, Registry
 from apps.localcluster.apiserver.managers import Manager, Owners
 from apps.localcluster.apiserver.requests import APPLY, Request, check_write_options
@@ -124,7 +124,7 @@ class Writer:
         claimed["metadata"].pop("resourceVersion", None)
         old = record.load() if record else {}
         force = record is None or request.flag("force")
-        new, owners = managers.apply(Schema(kind), old, _normalised(request, claimed), manager, force=force)
+        new, owners = managers.apply(kind.schema, old, _normalised(request, claimed), manager, force=force)
         return await self.change(request, Change(record, old, new, owners))
 
     async def _check_new(self, request: Request, metadata: Object) -> None:
@@ -274,7 +274,7 @@ def _normalised(request: Request, applied: Object) -> Object:
     kind = request.kind
     unknown = schemas.prune(kind.schema, applied)
     fault = f".{unknown[0]}: field not declared in schema" if unknown else rules.decode(kind, applied)
-    fault = fault or doubled(Schema(kind), applied)
+    fault = fault or doubled(kind.schema, applied)
     if fault:
         place = f"{request.namespace}/{request.name}; {kind.api_version}, Kind={kind.kind}"
         raise StatusError(500, "", f"failed to create typed patch object ({place}): {fault}")
@@ -291,7 +291,7 @@ def _count_generation(kind: Kind, old: Object, new: Object) -> None:
 def _settle_owners(request: Request, change: Change, new: Object) -> None:
     if change.owners is None:
         manager = Manager(request.manager, "Update", request.kind.api_version, request.target.subresource)
-        managers.after_update(Schema(request.kind), change.old, new, manager, meta.now())
+        managers.after_update(request.kind.schema, change.old, new, manager, meta.now())
         return
     changed = not change.old or _without_owners(change.old) != _without_owners(new)
     managers.stamp(change.owners, managers.read(change.old), meta.now(), changed=changed)
