@@ -1,4 +1,4 @@
-"""Objects as rows and columns, the way `kubectl get` asks for them."""
+"""Objects as rows and columns, the way `kubectl get` asks for them; what a column shows stands in `tables.yaml`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from apps.localcluster.apiserver.requests import PARTIAL, Request
 from apps.localcluster.apiserver.workloads import written_selector
 
 Object = dict[str, Any]
+Column = tuple[Object, Callable[[Object], Any]]
+"""Its definition, and the cell of an object."""
 
-AGE = ("Age", "age")
 NONE = "<none>"
 MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
@@ -28,86 +29,74 @@ def partial(item: Object) -> Object:
     return {"kind": PARTIAL, "apiVersion": "meta.k8s.io/v1", "metadata": item["metadata"]}
 
 
+INCLUDED: dict[str, Callable[[Object], Object | None]] = {
+    "None": lambda item: None,
+    "Metadata": partial,
+    "Object": lambda item: item,
+}
+
+
 def table(request: Request, items: Sequence[Object], metadata: Object, *, columns: bool = True) -> Object:
     """A Table of objects (with kind and apiVersion). Raises StatusError 422 for an unknown `includeObject`."""
     include = request.query.get("includeObject", "Metadata")
-    if include not in ("None", "Metadata", "Object"):
+    if include not in INCLUDED:
         text = f'Unsupported value: "{include}": supported values: "Metadata", "Object", "None"'
         raise invalid(("meta.k8s.io", "TableOptions"), "", [Cause("FieldValueNotSupported", text, "includeObject")])
-    sources = _columns(request.kind)
+    shown = _columns(request.kind)
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": metadata,
-        "columnDefinitions": [definition for definition, _ in sources] if columns else None,
-        "rows": [{"cells": [cell(item) for _, cell in sources], "object": _object(item, include)} for item in items],
+        "columnDefinitions": [definition for definition, _ in shown] if columns else None,
+        "rows": [{"cells": [cell(item) for _, cell in shown], "object": INCLUDED[include](item)} for item in items],
     }
-
-
-def _object(item: Object, include: str) -> Object | None:
-    if include == "Metadata":
-        return partial(item)
-    return item if include == "Object" else None
-
-
-Column = tuple[Object, Callable[[Object], Any]]
 
 
 @cache
 def _built_in() -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = yaml.load(
-        Path(__file__).with_name("tables.yaml").read_text(), Loader=yaml.CSafeLoader
-    )
+    text = Path(__file__).with_name("tables.yaml").read_text()
+    found: dict[str, dict[str, str]] = yaml.load(text, Loader=yaml.CSafeLoader)
     return found
 
 
 def _columns(kind: Kind) -> list[Column]:
-    name = (_definition("Name", form="name"), lambda item: item["metadata"]["name"])
-    if kind.custom:
-        if not kind.columns:
-            return [name, (_definition("Age"), age)]
-        return [name, *(_custom(each) for each in kind.columns)]
-    row = _built_in().get(kind.kind, dict([AGE]))
-    if row.get("Name"):
-        return [_written(title, text) for title, text in row.items()]
-    return [name, *(_written(title, text) for title, text in row.items())]
+    plain = {"Name": "metadata.name", "Age": "age"}
+    if kind.custom and kind.columns:
+        return [_written("Name", "metadata.name"), *map(_custom, kind.columns)]
+    row = plain if kind.custom else _built_in().get(kind.kind, plain)
+    row = row if "Name" in row else {"Name": "metadata.name"} | row
+    return [_written(title, text) for title, text in row.items()]
 
 
-def _definition(title: str, type_: str = "string", form: str = "", priority: int = 0, text: str = "") -> Object:
+def _definition(title: str, type_: str, form: str, priority: int, text: str) -> Object:
     return {"name": title, "type": type_, "format": form, "description": text or title, "priority": priority}
 
 
 def _custom(column: Object) -> Column:
+    """A column of a CustomResourceDefinition."""
     form, priority, text = column.get("format", ""), column.get("priority", 0), column.get("description", "")
-    definition = _definition(column["name"], column["type"], form, priority, text)
-    if column["type"] == "date":
-        return definition, lambda item: _since(_at(item, column["jsonPath"]))
-    return definition, lambda item: _at(item, column["jsonPath"])
+    since = column["type"] == "date"
+    return _definition(
+        column["name"], column["type"], form, priority, text
+    ), lambda item: _since(_at(item, column["jsonPath"])) if since else _at(item, column["jsonPath"])
 
 
 def _written(title: str, text: str) -> Column:
+    """A column of `tables.yaml`."""
     source, _, options = text.partition("; ")
     type_ = options if options in ("integer", "boolean", "date") else "string"
-    definition = _definition(title, type_, "name" if title == "Name" else "", int("wide" in options))
-    if source == "age":
-        return definition, age
-    if source.startswith("="):
-        return definition, FUNCTIONS[source[1:]]
+    definition = _definition(title, type_, "name" if title == "Name" else "", int("wide" in options), "")
     path, _, name = source.partition(" ")
-    form = FILTERS[name]
-    return definition, lambda item: form(_at(item, path))
+    return definition, FUNCTIONS.get(source) or (lambda item: FILTERS[name](_at(item, path)))
 
 
 def _at(item: Any, path: str) -> Any:
     """The value at a simple JSON path, None when there is none: `.status.conditions[?(@.type=="Ready")].status`."""
     for part in re.findall(r"[^.\[\]]+|\[[^]]*\]", path):
-        if part.startswith("["):
-            match = re.fullmatch(r"""\[\?\(@\.(\w+)\s*==\s*["'](.*)["']\)\]""", part)
-            if match:
-                item = next((each for each in item or () if each.get(match[1]) == match[2]), None)
-            else:
-                index = int(part[1:-1]) if part[1:-1].isdigit() else len(item or ())
-                item = item[index] if isinstance(item, list) and index < len(item) else None
+        if match := re.fullmatch(r"""\[\?\(@\.(\w+)\s*==\s*["'](.*)["']\)\]""", part):
+            item = next((each for each in item or () if each.get(match[1]) == match[2]), None)
+        elif part.startswith("["):
+            item = dict(enumerate(item or ())).get(int(part[1:-1])) if part[1:-1].isdigit() else None
         else:
             item = item.get(part) if isinstance(item, dict) else None
     return item
@@ -122,23 +111,18 @@ def _since(text: str | None, until: str | None = None) -> str:
     if seconds < 0:
         return "<invalid>" if seconds < -1 else "0s"
     days, hours, minutes = seconds // 86400, seconds // 3600, seconds // 60
-    if seconds < 120:
-        return f"{seconds}s"
-    if minutes < 10:
-        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
-    if hours < 3:
-        return f"{minutes}m"
-    if hours < 8:
-        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    if days < 8:
-        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
-    return f"{days}d" if days < 730 else f"{days // 365}y"
-
-
-def age(item: Object) -> str:
-    return _since(item["metadata"].get("creationTimestamp"))
+    for below, unit, number, rest in (
+        (120, "s", seconds, ""),
+        (600, "m", minutes, f"{seconds % 60}s"),
+        (3 * 3600, "m", minutes, ""),
+        (8 * 3600, "h", hours, f"{minutes % 60}m"),
+        (48 * 3600, "h", hours, ""),
+        (8 * 86400, "d", days, f"{hours % 24}h"),
+        (730 * 86400, "d", days, ""),
+    ):
+        if seconds < below:
+            return f"{number}{unit}" + (rest if rest[:-1] != "0" else "")
+    return f"{days // 365}y"
 
 
 def _pairs(labels: Object | None) -> str:
@@ -149,27 +133,31 @@ FILTERS: dict[str, Callable[[Any], Any]] = {
     "": lambda value: "" if value is None else value,
     "none": lambda value: value or NONE,
     "unset": lambda value: value or "<unset>",
-    "false": lambda value: bool(value),
+    "false": bool,
     "count": lambda value: len(value or ()),
     "number": lambda value: str(value or 0),
     "zero": lambda value: value or 0,
     "share": lambda value: "N/A" if value is None else str(value),
     "pairs": _pairs,
     "modes": lambda value: ",".join(MODES.get(each, each) for each in value or ()),
+    "selector": lambda value: written_selector(value or {}),
+    "names": lambda value: ",".join(each["name"] for each in value or ()),
+    "images": lambda value: ",".join(each["image"] for each in value or ()),
 }
 
 
 def _ready(pod: Object) -> str:
-    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    return f"{sum(bool(each.get('ready')) for each in statuses)}/{len(pod['spec'].get('containers') or ())}"
+    ready = sum(bool(each.get("ready")) for each in _at(pod, "status.containerStatuses") or ())
+    return f"{ready}/{len(pod['spec'].get('containers') or ())}"
 
 
 def _pod_status(pod: Object) -> str:
     """What kubectl calls the status of a pod: the word that says most."""
+    if "deletionTimestamp" in pod["metadata"]:
+        return "Terminating"
     status = pod.get("status") or {}
     told = status.get("reason") or status.get("phase", "")
-    conditions = {each["type"]: each for each in status.get("conditions") or ()}
-    if conditions.get("PodScheduled", {}).get("reason") == "SchedulingGated":
+    if _at(status, 'conditions[?(@.type=="PodScheduled")].reason') == "SchedulingGated":
         told = "SchedulingGated"
     for each in reversed(status.get("containerStatuses") or ()):
         state = each.get("state") or {}
@@ -178,18 +166,11 @@ def _pod_status(pod: Object) -> str:
             told = waiting["reason"]
         elif ended is not None:
             told = ended.get("reason") or f"ExitCode:{ended.get('exitCode', 0)}"
-    if "deletionTimestamp" in pod["metadata"]:
-        return "Terminating"
     return str(told)
 
 
-def _restarts(pod: Object) -> str:
-    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    return str(sum(each.get("restartCount", 0) for each in statuses))
-
-
 def _node_status(node: Object) -> str:
-    ready = _at(node, '.status.conditions[?(@.type=="Ready")].status')
+    ready = _at(node, 'status.conditions[?(@.type=="Ready")].status')
     told = {"True": "Ready", None: "Unknown"}.get(ready, "NotReady")
     return told + (",SchedulingDisabled" if node["spec"].get("unschedulable") else "")
 
@@ -204,25 +185,10 @@ def _ports(service: Object) -> str:
     return ",".join(f"{each['port']}/{each['protocol']}" for each in service["spec"].get("ports") or ()) or NONE
 
 
-def _claim(volume: Object) -> str:
-    claim = volume["spec"].get("claimRef")
-    return f"{claim['namespace']}/{claim['name']}" if claim else ""
-
-
 def _quota(quota: Object, *, limits: bool) -> str:
-    status = quota.get("status") or {}
-    hard, used = status.get("hard") or {}, status.get("used") or {}
+    hard, used = _at(quota, "status.hard") or {}, _at(quota, "status.used") or {}
     chosen = sorted(name for name in hard if name.startswith("limits.") == limits)
     return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in chosen)
-
-
-def _subjects(kind: str) -> Callable[[Object], str]:
-    def told(binding: Object) -> str:
-        chosen = [each for each in binding.get("subjects") or () if each.get("kind") == kind]
-        spaced = kind == "ServiceAccount"
-        return ", ".join(f"{each.get('namespace')}/{each['name']}" if spaced else each["name"] for each in chosen)
-
-    return told
 
 
 def _last_seen(event: Object) -> str:
@@ -230,51 +196,42 @@ def _last_seen(event: Object) -> str:
 
 
 def _job_status(job: Object) -> str:
-    holding = {each["type"] for each in (job.get("status") or {}).get("conditions") or () if each["status"] == "True"}
+    holding = {each["type"] for each in _at(job, "status.conditions") or () if each["status"] == "True"}
     going = {"Terminating"} if "deletionTimestamp" in job["metadata"] else set()
     words = ("Complete", "Failed", "Terminating", "Suspended", "FailureTarget", "SuccessCriteriaMet")
     return next((word for word in words if word in holding | going), "Running")
 
 
 def _completions(job: Object) -> str:
-    done, side = (job.get("status") or {}).get("succeeded", 0), job["spec"].get("parallelism", 0)
-    wanted = job["spec"].get("completions", f"1 of {side}" if side > 1 else 1)
-    return f"{done}/{wanted}"
+    done, side = _at(job, "status.succeeded") or 0, job["spec"].get("parallelism", 0)
+    return f"{done}/{job['spec'].get('completions', f'1 of {side}' if side > 1 else 1)}"
 
 
 def _job_duration(job: Object) -> str:
-    status = job.get("status") or {}
-    return _since(status["startTime"], status.get("completionTime")) if status.get("startTime") else ""
-
-
-def _of_containers(field: str) -> Callable[[Object], str]:
-    return lambda item: ",".join(each[field] for each in item["spec"]["template"]["spec"].get("containers") or ())
+    start = _at(job, "status.startTime")
+    return _since(start, _at(job, "status.completionTime")) if start else ""
 
 
 FUNCTIONS: dict[str, Callable[[Object], Any]] = {
+    "age": lambda item: _since(item["metadata"].get("creationTimestamp")),
+    "nothing": lambda item: NONE,
     "ready": _ready,
     "pod_status": _pod_status,
-    "restarts": _restarts,
+    "restarts": lambda pod: str(
+        sum(each.get("restartCount", 0) for each in _at(pod, "status.containerStatuses") or ())
+    ),
     "node_status": _node_status,
     "roles": _roles,
-    "internal_ip": lambda node: _at(node, '.status.addresses[?(@.type=="InternalIP")].address') or NONE,
-    "nothing": lambda item: NONE,
     "ports": _ports,
     "data_count": lambda item: len(item.get("data") or ()) + len(item.get("binaryData") or ()),
-    "claim": _claim,
+    "claim": lambda volume: "{namespace}/{name}".format(**claim) if (claim := volume["spec"].get("claimRef")) else "",
     "quota_requests": lambda quota: _quota(quota, limits=False),
     "quota_limits": lambda quota: _quota(quota, limits=True),
-    "role": lambda binding: f"{binding['roleRef']['kind']}/{binding['roleRef']['name']}",
-    "replicas": lambda item: f"{(item.get('status') or {}).get('readyReplicas', 0)}/{item['spec']['replicas']}",
-    "containers": _of_containers("name"),
-    "images": _of_containers("image"),
-    "selector": lambda item: written_selector(item["spec"].get("selector") or {}),
+    "role": lambda binding: "{kind}/{name}".format(**binding["roleRef"]),
+    "replicas": lambda item: f"{_at(item, 'status.readyReplicas') or 0}/{item['spec']['replicas']}",
     "job_status": _job_status,
     "completions": _completions,
     "job_duration": _job_duration,
-    "users": _subjects("User"),
-    "groups": _subjects("Group"),
-    "accounts": _subjects("ServiceAccount"),
     "last_seen": _last_seen,
     "subject": lambda event: f"{event['involvedObject'].get('kind', '').lower()}/{event['involvedObject'].get('name')}",
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +78,7 @@ class Watch:
         finally:
             self.store.unlisten(self.kind.resource, bell)
 
-    def _initial(self) -> list[bytes]:
+    def _initial(self) -> Iterator[bytes]:
         self.sent = self.store.version
         records = self.store.select(self.kind.resource, self.namespace)
         lines = [self._line("ADDED", record.raw) for record in records if self.selector.matches(record)]
@@ -86,7 +86,7 @@ class Watch:
             lines.append(self._bookmark({"annotations": {"k8s.io/initial-events-end": "true"}}))
         return _batches(lines)
 
-    def _news(self) -> list[bytes]:
+    def _news(self) -> Iterator[bytes]:
         events = self.store.events_after(self.sent, self.kind.resource)
         lines = [line for event in events if (line := self._event(event))]
         self.sent = self.store.version
@@ -98,16 +98,13 @@ class Watch:
             return b""
         if self.selector.everything:
             return self._line(event.type, event.record.raw)
-        before = event.before is not None and self.selector.matches(event.before)
-        now = event.type != "DELETED" and self.selector.matches(event.record)
-        if now:
+        before = event.before if event.before is not None and self.selector.matches(event.before) else None
+        if event.type != "DELETED" and self.selector.matches(event.record):
             return self._line("MODIFIED" if before else "ADDED", event.record.raw)
-        if not before or event.before is None:
-            return b""
-        if event.type == "DELETED":
-            return self._line("DELETED", event.record.raw)
+        if before is None or event.type == "DELETED":
+            return self._line("DELETED", event.record.raw) if before else b""
         # It left the selector: the client knows it by its old labels, at the version of the change.
-        old = event.before.load()
+        old = before.load()
         old["metadata"]["resourceVersion"] = str(event.record.version)
         return self._line("DELETED", encode(old)[1:])
 
@@ -136,47 +133,39 @@ async def _wait(bell: asyncio.Event, seconds: float) -> None:
         pass
 
 
-def _batches(lines: list[bytes]) -> list[bytes]:
+def _batches(lines: list[bytes]) -> Iterator[bytes]:
     """Join short lines, so that ten thousand objects are not ten thousand writes."""
-    batches, current, size = [], [], 0
-    for line in lines:
-        current.append(line)
+    first = size = 0
+    for index, line in enumerate(lines):
         size += len(line)
-        if size >= BATCH_BYTES:
-            batches.append(b"".join(current))
-            current, size = [], 0
-    if current:
-        batches.append(b"".join(current))
-    return batches
+        if size >= BATCH_BYTES or index == len(lines) - 1:
+            yield b"".join(lines[first : index + 1])
+            first, size = index + 1, 0
 
 
 async def watch(store: Store, request: Request, alive: Callable[[], bool]) -> Answer:
     """Open a watch on a collection. Raises StatusError before the stream begins."""
     check_list_options(request, watching=True)
-    selector = selector_of(request.query, request.kind)
-    wanted = request.query.get("resourceVersion", "")
+    query, selector = request.query, selector_of(request.query, request.kind)
+    wanted = query.get("resourceVersion", "")
     if wanted and not wanted.isdigit():
-        raise StatusError(
-            500,
-            "",
-            f'resourceVersion: Invalid value: "{wanted}": strconv.ParseUint: parsing "{wanted}": invalid syntax',
-        )
+        why = f'Invalid value: "{wanted}": strconv.ParseUint: parsing "{wanted}": invalid syntax'
+        raise StatusError(500, "", f"resourceVersion: {why}")
     version = int(wanted or 0)
     await reach(store, version)
-    bookmarks, send_initial = request.flag("allowWatchBookmarks"), request.query.get("sendInitialEvents")
-    initial = request.flag("sendInitialEvents") if send_initial is not None else version == 0
-    seconds = number_of(request, "timeoutSeconds") or random.uniform(SHORTEST_LIMIT, 2 * SHORTEST_LIMIT)  # noqa: S311
+    bookmarks, asked = request.flag("allowWatchBookmarks"), "sendInitialEvents" in query
+    initial = request.flag("sendInitialEvents") if asked else version == 0
     stream = Watch(
         store,
         request.kind,
         request.namespace,
         selector,
         bookmarks,
-        seconds,
+        number_of(request, "timeoutSeconds") or random.uniform(SHORTEST_LIMIT, 2 * SHORTEST_LIMIT),  # noqa: S311
         alive,
         sent=version or store.version,
         initial=initial,
-        announce=initial and bookmarks and (send_initial is not None or not wanted),
+        announce=initial and bookmarks and (asked or not wanted),
         table=request if request.form == TABLE else None,
     )
     return Answer(200, stream=stream.lines())
