@@ -165,6 +165,7 @@ def test_exec_runs_in_the_container(kubectl: Kubectl, node: str) -> None:
     script = "cat; hostname; exit 3"
     told = kubectl.run("exec", "-i", "-n", "lab", "entered", "--", "sh", "-c", script, text="in\n", code=3)
     assert told == "in\nentered\ncommand terminated with exit code 3\n"
+    kubectl.run("delete", "pod", "-n", "lab", "entered")  # the agent runs four at once
 
 
 def test_explain_reads_the_schemas(kubectl: Kubectl) -> None:
