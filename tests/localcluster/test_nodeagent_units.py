@@ -9,6 +9,7 @@ import pytest
 
 from apps.localcluster.nodeagent import fleet, images, network, quantity, restarts, slots, status, volumes
 from apps.localcluster.nodeagent.environment import ConfigError, Facts, environment, expand, field_value
+from apps.localcluster.nodeagent.probes import Tally
 from apps.localcluster.nodeagent.records import Attempt
 from apps.localcluster.nodeagent.restarts import Later, Start, Stay
 from apps.localcluster.nodeagent.status import Seen, Waiting
@@ -222,6 +223,12 @@ def test_the_first_restart_is_free_and_the_next_ones_wait_longer(last: Any, poli
     assert restarts.decide(last, policy, NOW, 10) == expected
 
 
+def test_pauses_are_written_as_go_writes_them() -> None:
+    assert [restarts.duration(n) for n in (0.4, 10, 80, 160, 300, 3605)] == [
+        "400ms", "10s", "1m20s", "2m40s", "5m0s", "1h0m5s",
+    ]  # fmt: skip
+
+
 def test_a_long_run_clears_the_back_off() -> None:
     last = attempt(5, code=1, streak=5, ran=601)
     assert restarts.decide(last, "Always", NOW + 700, 10) == Start(6, 1)
@@ -249,6 +256,33 @@ def seen(*attempts: Attempt, waiting: Waiting | None = None, name: str = "main")
 )
 def test_phase(policy: str, inits: list[Seen], containers: list[Seen], expected: str) -> None:
     assert status.phase(policy, inits, containers) == expected
+
+
+SIDECAR = {"init": True, "sidecar": True}
+
+
+@pytest.mark.parametrize(
+    ("inits", "containers", "expected"),
+    [
+        (
+            [Seen("s", "i", [attempt()], **SIDECAR, started=False)],
+            [seen(waiting=Waiting("PodInitializing"))],
+            "Pending",
+        ),
+        ([Seen("s", "i", [attempt()], **SIDECAR)], [seen(attempt())], "Running"),
+        ([Seen("s", "i", [attempt(code=1)], Waiting("CrashLoopBackOff"), **SIDECAR)], [seen(attempt())], "Running"),
+        ([Seen("s", "i", [attempt()], **SIDECAR)], [seen(attempt(code=0))], "Running"),
+        ([Seen("s", "i", [attempt(code=143)], **SIDECAR)], [seen(attempt(code=0))], "Succeeded"),
+    ],
+)
+def test_sidecars_count_while_they_run(inits: list[Seen], containers: list[Seen], expected: str) -> None:
+    assert status.phase("Never", inits, containers) == expected
+
+
+def test_probes_count_what_comes_in_a_row() -> None:
+    tally = Tally.of({"successThreshold": 2, "failureThreshold": 3})
+    counted = [tally.count(good) for good in (True, True, False, False, True, False, False, False)]
+    assert counted == [False, True, False, False, False, False, False, True]
 
 
 def test_a_restarted_container_shows_how_it_ended_before() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from apps.localcluster.nodeagent import execute
+from apps.localcluster.nodeagent import execute, restarts
 from apps.localcluster.nodeagent.execute import ExecError
 
 Object = dict[str, Any]
@@ -122,7 +122,7 @@ def _network(error: Exception, host: str, port: int) -> str:
 def _too_long(action: Object, place: Place, seconds: float) -> str:
     if action.get("exec"):
         command = " ".join(action["exec"].get("command") or ())
-        return f'command timed out: "{command}" timed out after {seconds:g}s'
+        return f'command timed out: "{command}" timed out after {restarts.duration(seconds)}'
     if action.get("httpGet"):
         return (
             f'Get "{_url(action["httpGet"], place)}": context deadline exceeded '

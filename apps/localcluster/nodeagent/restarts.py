@@ -39,6 +39,15 @@ def backoff(tries: int, base: float) -> float:
     return 0.0 if tries <= 0 else min(base * 2.0 ** min(tries - 1, 30), LONGEST)
 
 
+def duration(seconds: float) -> str:
+    """As Go writes it: `400ms`, `10s`, `1m20s`, `5m0s`."""
+    if seconds < 1:
+        return f"{seconds * 1000:g}ms"
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{rest:g}s"
+
+
 def epoch(stamp: str) -> float:
     """RFC 3339 with up to nine fractional digits, as seconds since the epoch."""
     head, _, rest = stamp.rstrip("Z").partition(".")

@@ -169,7 +169,8 @@ class Starter:
                 events.warning(pod, "Failed", f"Error: {error}", name)
             return Waiting("CreateContainerConfigError", str(error))
         self._tell_limits(pod, container)
-        events.normal(pod, "Pulled", f'Container image "{container["image"]}" already present on machine', name)
+        present = f'Container image "{container["image"]}" already present on machine and can be accessed by the pod'
+        events.normal(pod, "Pulled", present, name)
         events.normal(pod, "Created", "Container created", name)
         await self.spawn(order)
         done = attempt(folder)

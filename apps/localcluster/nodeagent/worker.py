@@ -283,7 +283,7 @@ class PodWorker:
         if isinstance(verdict, Later):
             name, metadata = container["name"], pod["metadata"]
             where = f"{metadata['name']}_{metadata['namespace']}({self.uid})"
-            message = f"back-off {verdict.pause:g}s restarting failed container={name} pod={where}"
+            message = f"back-off {restarts.duration(verdict.pause)} restarting failed container={name} pod={where}"
             found.wait(name, Waiting("CrashLoopBackOff", message), verdict.seconds)
             if last and self.host.once(self.uid, name, f"restart {last.number}"):
                 told = f"Back-off restarting failed container {name} in pod {where}"
