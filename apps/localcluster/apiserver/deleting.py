@@ -11,7 +11,7 @@ from apps.localcluster.apiserver import meta, protobuf
 from apps.localcluster.apiserver.admission import Admission, Operation
 from apps.localcluster.apiserver.answers import Answer, json_answer, object_json, record_json
 from apps.localcluster.apiserver.bodies import read_protobuf
-from apps.localcluster.apiserver.definitions import condition
+from apps.localcluster.apiserver.definitions import DEFINITIONS, condition
 from apps.localcluster.apiserver.errors import (
     STALE,
     Cause,
@@ -20,6 +20,7 @@ from apps.localcluster.apiserver.errors import (
     conflict,
     forbidden,
     invalid,
+    invalid_value,
     not_found,
     not_supported,
 )
@@ -39,6 +40,7 @@ ORPHANS_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"
 )
+BOTH_SET = "orphanDependents and deletionPropagation cannot be both set"
 DELETE_TRIES = 5
 
 
@@ -57,32 +59,15 @@ class Options:
 
 def options_of(request: Request) -> Options:
     """DeleteOptions from body and query. Raises StatusError 400 or 422."""
-    body: Object = {}
-    if request.body.strip():
-        try:
-            protobuf_sent = request.content_type == protobuf.MEDIA_TYPE
-            body = read_protobuf(request.body) if protobuf_sent else decode(request.body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
-        if not isinstance(body, dict):
-            raise bad_request("couldn't get version/kind; json parse error: not an object")
-        if body.get("kind") not in (None, "DeleteOptions"):
-            version = body.get("apiVersion", "")
-            raise bad_request(f'no kind "{body["kind"]}" is registered for version "{version}" in scheme')
+    body = _sent(request) if request.body.strip() else {}
     policy = body.get("propagationPolicy") or request.query.get("propagationPolicy", "")
-    causes: list[Cause] = []
     orphan = body.get("orphanDependents")
+    dry = body.get("dryRun") or ([request.query["dryRun"]] if request.query.get("dryRun") else [])
+    causes: list[Cause] = []
     if policy and orphan is not None:
-        causes.append(
-            Cause(
-                "FieldValueInvalid",
-                f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set',
-                "propagationPolicy",
-            )
-        )
+        causes.append(invalid_value("propagationPolicy", policy, BOTH_SET))
     elif policy and policy not in POLICIES:
         causes.append(not_supported("propagationPolicy", policy, [*POLICIES, "nil"]))
-    dry = body.get("dryRun") or ([request.query["dryRun"]] if request.query.get("dryRun") else [])
     if dry not in ([], ["All"]):
         causes.append(not_supported("dryRun", str(dry[0]), ["All"]))
     if causes:
@@ -99,6 +84,21 @@ def options_of(request: Request) -> Options:
         bool(dry),
         warn=not policy and request.kind.resource in DEFAULT_POLICIES,
     )
+
+
+def _sent(request: Request) -> Object:
+    """The options in a body. Raises StatusError 400."""
+    try:
+        in_protobuf = request.content_type == protobuf.MEDIA_TYPE
+        body = read_protobuf(request.body) if in_protobuf else decode(request.body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+    if not isinstance(body, dict):
+        raise bad_request("couldn't get version/kind; json parse error: not an object")
+    if body.get("kind") not in (None, "DeleteOptions"):
+        told = f'no kind "{body["kind"]}" is registered for version "{body.get("apiVersion", "")}" in scheme'
+        raise bad_request(told)
+    return body
 
 
 class Deleter:
@@ -146,71 +146,64 @@ class Deleter:
     def remove(self, kind: Kind, record: Record, options: Options) -> Answer:
         """Delete at once, or mark as being deleted when something must happen first. Raises Moved."""
         item = record.load()
-        metadata = item["metadata"]
-        if kind.resource == "namespaces":
-            return self._namespace(kind, record, item, options)
-        grace = _grace(kind, item, options)
+        metadata, grace = item["metadata"], _grace(kind, item, options)
         finalizers = list(metadata.get("finalizers") or ())
         if (more := FINALIZER_OF.get(options.policy)) and more not in finalizers:
             finalizers.append(more)
         if options.policy == "Background":
             finalizers = [each for each in finalizers if each not in FINALIZER_OF.values()]
-        if not finalizers and not grace:
-            if not options.dry_run:
-                self.store.remove(kind.resource, record.key, record.version)
-            if kind.resource == "pods":
-                metadata.setdefault("deletionTimestamp", meta.now())
-                metadata["deletionGracePeriodSeconds"] = 0
-                return Answer(200, object_json(kind, item))
-            return json_answer(_success(kind, record))
-        if kind.kind == "CustomResourceDefinition" and "deletionTimestamp" not in metadata:
-            told = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
-            conditions = item["status"].get("conditions") or []
-            item["status"]["conditions"] = [*conditions, condition("Terminating", "InstanceDeletionPending", told)]
-        before = dict(metadata)
-        metadata["finalizers"] = finalizers
-        if not finalizers:
-            metadata.pop("finalizers")
-        shorter = grace < metadata.get("deletionGracePeriodSeconds", grace + 1)
-        if "deletionTimestamp" not in metadata:
-            metadata["deletionTimestamp"] = meta.now(grace)
-            metadata["deletionGracePeriodSeconds"] = grace
+        if kind.resource != "namespaces" and not finalizers and not grace:
+            return self._gone(kind, record, item, options)
+        if not record.deleting:
+            if kind.resource == "namespaces":
+                item.setdefault("status", {})["phase"] = "Terminating"
+            elif kind.resource == DEFINITIONS:
+                item["status"]["conditions"] = [*(item["status"].get("conditions") or []), _terminating()]
             if metadata.get("generation"):
                 metadata["generation"] += 1
-        elif shorter:
-            metadata["deletionTimestamp"] = meta.now(grace)
-            metadata["deletionGracePeriodSeconds"] = grace
-        if options.dry_run or metadata == before:
+        if kind.resource == "namespaces":
+            # It goes when its content has gone; nobody is asked to hold it.
+            metadata.setdefault("deletionTimestamp", meta.now())
+        else:
+            metadata["finalizers"] = finalizers
+            meta.tidy(item)
+            if not record.deleting or grace < metadata["deletionGracePeriodSeconds"]:
+                metadata |= {"deletionTimestamp": meta.now(grace), "deletionGracePeriodSeconds": grace}
+        if options.dry_run or item == record.load():
             return Answer(200, object_json(kind, item))
         return Answer(200, record_json(kind, self.store.put(kind.resource, record.key, item, record.version)))
 
-    def _namespace(self, kind: Kind, record: Record, item: Object, options: Options) -> Answer:
-        """A namespace goes when its content has gone; until then it is Terminating."""
-        if record.deleting:
-            return Answer(200, record_json(kind, record))
-        item["metadata"]["deletionTimestamp"] = meta.now()
-        item.setdefault("status", {})["phase"] = "Terminating"
-        if options.dry_run:
+    def _gone(self, kind: Kind, record: Record, item: Object, options: Options) -> Answer:
+        """Nothing holds it any more."""
+        if not options.dry_run:
+            self.store.remove(kind.resource, record.key, record.version)
+        if kind.resource == "pods":
+            item["metadata"] = {"deletionTimestamp": meta.now()} | item["metadata"] | {"deletionGracePeriodSeconds": 0}
             return Answer(200, object_json(kind, item))
-        return Answer(200, record_json(kind, self.store.put(kind.resource, record.key, item, record.version)))
+        details = {"name": record.key[1]} | ({"group": kind.group} if kind.group else {})
+        details |= {"kind": kind.plural, "uid": record.uid}
+        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+        return json_answer(status)
 
 
 def check_preconditions(kind: Kind, record: Record, options: Options) -> None:
     """Raise StatusError 409 when uid or resourceVersion is not the expected one."""
     name = record.key[1]
-    if options.uid and options.uid != record.uid:
-        message = (
-            f'Operation cannot be fulfilled on {kind.kind} "{name}": the UID in the precondition ({options.uid}) does '
-            f"not match the UID in record ({record.uid}). The object might have been deleted and then recreated"
-        )
-        raise StatusError(409, "Conflict", message, {"name": name, "kind": kind.kind})
-    if options.version and options.version != str(record.version):
-        message = (
-            f'Operation cannot be fulfilled on {kind.kind} "{name}": the ResourceVersion in the precondition '
-            f"({options.version}) does not match the ResourceVersion in record ({record.version}). The object might "
-            "have been modified"
-        )
-        raise StatusError(409, "Conflict", message, {"name": name, "kind": kind.kind})
+    for what, wanted, found, guess in (
+        ("UID", options.uid, record.uid, "deleted and then recreated"),
+        ("ResourceVersion", options.version, str(record.version), "modified"),
+    ):
+        if wanted and wanted != found:
+            message = (
+                f'Operation cannot be fulfilled on {kind.kind} "{name}": the {what} in the precondition ({wanted}) '
+                f"does not match the {what} in record ({found}). The object might have been {guess}"
+            )
+            raise StatusError(409, "Conflict", message, {"name": name, "kind": kind.kind})
+
+
+def _terminating() -> Object:
+    told = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+    return condition("Terminating", "InstanceDeletionPending", told)
 
 
 def _grace(kind: Kind, item: Object, options: Options) -> int:
@@ -222,11 +215,3 @@ def _grace(kind: Kind, item: Object, options: Options) -> int:
         return 0
     grace = options.grace if options.grace is not None else spec.get("terminationGracePeriodSeconds", 30)
     return 1 if grace < 0 else grace
-
-
-def _success(kind: Kind, record: Record) -> Object:
-    details: Object = {"name": record.key[1]}
-    if kind.group:
-        details["group"] = kind.group
-    details |= {"kind": kind.plural, "uid": record.uid}
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

@@ -66,99 +66,62 @@ def merge(target: Any, patch: Any) -> Any:
 
 def json_patch(document: Any, operations: list[Object]) -> Any:
     """RFC 6902. Raises PatchFailed."""
-    document = deepcopy(document)
+    root = {"": deepcopy(document)}  # so that the whole document has a parent too
     for operation in operations:
-        document = _step(document, operation)
-    return document
-
-
-def _step(document: Any, operation: Object) -> Any:
-    name, path = operation.get("op"), _pointer(operation.get("path"))
-    if name in ("add", "replace", "test") and "value" not in operation:
-        raise PatchFailed(f"{name} operation without value")
-    if name == "add":
-        return _add(document, path, deepcopy(operation["value"]))
-    if name == "remove":
-        return _take(document, path, name)[0]
-    if name == "replace":
-        if not path:
-            return deepcopy(operation["value"])
-        parent, key = _parent(document, path, "replace")
-        _at(parent, key, "replace", path)
-        parent[_index(parent, key)] = deepcopy(operation["value"])
-        return document
-    if name == "test":
-        if _get(document, path, "test") != operation["value"]:
-            raise PatchFailed(f"testing value {operation['path']} failed: test failed")
-        return document
-    if name == "move":
-        document, value = _take(document, _pointer(operation.get("from")), "move")
-        return _add(document, path, value)
-    if name == "copy":
-        return _add(document, path, deepcopy(_get(document, _pointer(operation.get("from")), "copy")))
-    raise PatchFailed(f"Unexpected kind: {name}")
+        name, path = operation.get("op"), _pointer(operation.get("path"))
+        if name in ("add", "replace", "test") and "value" not in operation:
+            raise PatchFailed(f"{name} operation without value")
+        value = operation.get("value")
+        if name in ("move", "copy"):
+            source = _pointer(operation.get("from"))
+            value = _at(_at_all(root, source[:-1]), source[-1])
+            if name == "move":
+                _put(_at_all(root, source[:-1]), source[-1], "remove", None)
+        _put(_at_all(root, path[:-1]), path[-1], "add" if name in ("move", "copy") else name, deepcopy(value))
+    return root[""]
 
 
 def _pointer(text: Any) -> list[str]:
     if not isinstance(text, str) or (text and not text.startswith("/")):
         raise PatchFailed(f"invalid path {text!r}")
-    return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
+    return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")]
 
 
-def _missing(name: str, path: list[str]) -> PatchFailed:
-    return PatchFailed(f"{name} operation does not apply: doc is missing path: /{'/'.join(path)}: missing value")
+def _at_all(document: Any, path: list[str]) -> Any:
+    for key in path:
+        document = _at(document, key)
+    return document
 
 
-def _index(parent: Any, key: str) -> Any:
-    if not isinstance(parent, list):
-        return key
-    if not key.isdigit() or int(key) >= len(parent):
+def _at(parent: Any, key: str) -> Any:
+    if isinstance(parent, dict) and key in parent:
+        return parent[key]
+    if isinstance(parent, list):
+        return parent[_index(key, len(parent))]
+    raise PatchFailed(f"doc is missing path: {key}: missing value")
+
+
+def _index(key: str, below: int) -> int:
+    if not key.isdigit() or int(key) >= below:
         raise PatchFailed(f"Unable to access invalid index: {key}: invalid index referenced")
     return int(key)
 
 
-def _at(parent: Any, key: str, name: str, path: list[str]) -> Any:
-    if isinstance(parent, dict):
-        if key not in parent:
-            raise _missing(name, path)
-        return parent[key]
-    if isinstance(parent, list):
-        return parent[_index(parent, key)]
-    raise _missing(name, path)
-
-
-def _get(document: Any, path: list[str], name: str) -> Any:
-    for key in path:
-        document = _at(document, key, name, path)
-    return document
-
-
-def _parent(document: Any, path: list[str], name: str) -> tuple[Any, str]:
-    return _get(document, path[:-1], name), path[-1]
-
-
-def _add(document: Any, path: list[str], value: Any) -> Any:
-    if not path:
-        return value
-    parent, key = _parent(document, path, "add")
-    if isinstance(parent, dict):
+def _put(parent: Any, key: str, name: Any, value: Any) -> None:
+    """Carry out one operation at a place in its parent."""
+    place = _index(key, len(parent)) if isinstance(parent, list) and name != "add" else key
+    if name == "add" and isinstance(parent, list):
+        parent.insert(len(parent) if key == "-" else _index(key, len(parent) + 1), value)
+    elif name == "add" and isinstance(parent, dict):
         parent[key] = value
-    elif isinstance(parent, list):
-        if key != "-" and (not key.isdigit() or int(key) > len(parent)):
-            raise PatchFailed(f"Unable to access invalid index: {key}: invalid index referenced")
-        parent.insert(len(parent) if key == "-" else int(key), value)
-    else:
-        raise _missing("add", path)
-    return document
-
-
-def _take(document: Any, path: list[str], name: str) -> tuple[Any, Any]:
-    if not path:
-        raise PatchFailed("the whole document cannot be removed")
-    parent, key = _parent(document, path, name)
-    value = _at(parent, key, name, path)
-    del parent[_index(parent, key)]
-    return document, value
+    elif name not in ("remove", "replace", "test"):
+        raise PatchFailed(f"Unexpected kind: {name}")
+    elif _at(parent, key) != value and name == "test":
+        raise PatchFailed(f"testing value {key} failed: test failed")
+    elif name == "remove":
+        del parent[place]
+    elif name == "replace":
+        parent[place] = value
 
 
 def strategic(node: Object, target: Any, patch: Any) -> Any:
