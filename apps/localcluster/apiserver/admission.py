@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
-from apps.localcluster.apiserver import addresses, escalation, limits, meta, podsecurity, workloads
+import yaml
+
+from apps.localcluster.apiserver import addresses, escalation, limits, meta, pods, podsecurity, workloads
 from apps.localcluster.apiserver.definitions import DEFINITIONS
 from apps.localcluster.apiserver.errors import StatusError, forbidden, invalid, not_found
-from apps.localcluster.apiserver.kinds import Kind, Registry
+from apps.localcluster.apiserver.kinds import Registry
 from apps.localcluster.apiserver.quota import Quotas
 from apps.localcluster.apiserver.rbac import Rbac
 from apps.localcluster.apiserver.requests import Request
@@ -23,28 +26,9 @@ Object = dict[str, Any]
 
 DEFAULT_TOLERATION_SECONDS = 300
 NOT_READY = "node.kubernetes.io/not-ready"
-
-
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105
-TOKEN_SOURCES: Object = {
-    "sources": [
-        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
-        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-        {
-            "downwardAPI": {
-                "items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]
-            }
-        },
-    ],
-    "defaultMode": 420,
-}
-GATED: Object = {
-    "type": "PodScheduled",
-    "status": "False",
-    "lastProbeTime": None,
-    "reason": "SchedulingGated",
-    "message": "Scheduling is blocked due to non-empty scheduling gates",
-}
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+GIVEN: Object = yaml.load(Path(__file__).with_name("newpods.yaml").read_text(), Loader=yaml.CSafeLoader)
 
 
 @dataclass
@@ -56,6 +40,9 @@ class Operation:
     item: Object
     old: Object | None
     warnings: list[str] = field(default_factory=list)
+
+    def refusal(self, why: str) -> StatusError:
+        return forbidden(self.request.kind, self.item["metadata"].get("name", ""), why)
 
 
 class Hooks(Protocol):
@@ -78,18 +65,18 @@ class Admission:
         self.rights.check(request, "create")
 
     async def mutate(self, operation: Operation) -> None:
+        request, item = operation.request, operation.item
         if operation.name == "CREATE":
-            self._kind_stays(operation)
-            self._namespace_open(operation)
-            if operation.request.kind.resource == "pods" and not operation.request.target.subresource:
+            self._place_open(operation)
+            if request.kind.resource == "pods" and not request.target.subresource:
                 self._pod(operation)
-                limits.fill(self.store, operation.request.namespace, operation.item)
-            if operation.request.kind.resource == "nodes":
-                _taint(operation.item)
-            if operation.request.kind.resource == "jobs.batch":
-                workloads.select_own_pods(operation.item)
-            if operation.request.kind.resource == "persistentvolumeclaims":
-                self._storage_class(operation.item)
+                limits.fill(self.store, request.namespace, item)
+            elif request.kind.resource == "nodes":
+                _taint(item)
+            elif request.kind.resource == "jobs.batch":
+                workloads.select_own_pods(item)
+            elif request.kind.resource == "persistentvolumeclaims":
+                self._storage_class(item)
         await self.hooks.mutate(operation)
 
     async def validate(self, operation: Operation) -> None:
@@ -106,126 +93,89 @@ class Admission:
         request, item = operation.request, operation.item
         if request.kind.resource == "services" and (causes := addresses.give(self.store, item)):
             raise invalid(request.kind, item["metadata"]["name"], causes)
-        if request.kind.resource == "pods":
-            namespace = self.store.get("namespaces", ("", request.namespace))
-            labels = namespace.labels if namespace else {}
-            if found := podsecurity.violation(labels, "enforce", item):
-                raise forbidden(request.kind, item["metadata"]["name"], found.replace("violate", "violates", 1))
-            if found := podsecurity.violation(labels, "warn", item):
-                operation.warnings.append(f"would {found}")
-        elif request.kind.resource in workloads.WITH_TEMPLATES:
-            namespace = self.store.get("namespaces", ("", request.namespace))
-            labels = namespace.labels if namespace else {}
+        if request.kind.resource == "pods" or request.kind.resource in workloads.WITH_TEMPLATES:
+            self._security(operation)
+        place = (request.kind.resource, request.namespace, item)
+        if fault := limits.fault(self.store, *place) or self.quotas.fault(*place):
+            raise operation.refusal(fault)
+
+    def _security(self, operation: Operation) -> None:
+        namespace = self.store.get("namespaces", ("", operation.request.namespace))
+        labels = namespace.labels if namespace else {}
+        if operation.request.kind.resource == "pods":
+            pod, mode = operation.item, "warn"
+            if found := podsecurity.violation(labels, "enforce", pod):
+                raise operation.refusal(found.replace("violate", "violates", 1))
+        else:
+            pod = operation.item["spec"]["template"]
             mode = "warn" if podsecurity.PREFIX + "warn" in labels else "enforce"
-            if found := podsecurity.violation(labels, mode, item["spec"]["template"]):
-                operation.warnings.append(f"would {found}")
-        limits.check(self.store, request, item)
-        self.quotas.check(request, item)
+        if found := podsecurity.violation(labels, mode, pod):
+            operation.warnings.append(f"would {found}")
 
-    def _kind_stays(self, operation: Operation) -> None:
-        """Nothing is made of a custom kind whose definition is going."""
-        kind = operation.request.kind
-        record = self.store.get(DEFINITIONS, ("", kind.resource)) if kind.custom else None
-        if record is not None and record.deleting:
-            name = operation.item["metadata"].get("name", "")
-            raise forbidden(kind, name, "create not allowed while custom resource definition is terminating")
-
-    def _namespace_open(self, operation: Operation) -> None:
-        """New objects need a namespace that is there and stays."""
+    def _place_open(self, operation: Operation) -> None:
+        """New objects need a namespace, and those of a custom kind a definition, that is there and stays."""
         request = operation.request
+        definition = self.store.get(DEFINITIONS, ("", request.kind.resource)) if request.kind.custom else None
+        if definition is not None and definition.deleting:
+            raise operation.refusal("create not allowed while custom resource definition is terminating")
         if not request.kind.namespaced:
             return
-        record = self.store.get("namespaces", ("", request.namespace))
-        if record is None:
+        namespace = self.store.get("namespaces", ("", request.namespace))
+        if namespace is None:
             namespaces = self.registry.find("", "v1", "namespaces")
             assert namespaces is not None
             raise not_found(namespaces, request.namespace)
-        if record.deleting:
-            raise terminating(request.kind, operation.item["metadata"].get("name", ""), request.namespace)
+        if namespace.deleting:
+            told = f"namespace {request.namespace} is being terminated"
+            error = operation.refusal(
+                f"unable to create new content in namespace {request.namespace} because it is being terminated"
+            )
+            cause = {"reason": "NamespaceTerminating", "message": told, "field": "metadata.namespace"}
+            error.details = (error.details or {}) | {"causes": [cause]}
+            raise error
 
     def _storage_class(self, claim: Object) -> None:
         """A claim that names no class gets the default one, if there is one."""
-        if claim["spec"].get("storageClassName") is not None:
-            return
-        classes = [record.load()["metadata"] for record in self.store.select("storageclasses.storage.k8s.io")]
-        default = "storageclass.kubernetes.io/is-default-class"
-        chosen = [each["name"] for each in classes if each.get("annotations", {}).get(default) == "true"]
-        if chosen:
-            claim["spec"]["storageClassName"] = min(chosen)
+        if claim["spec"].get("storageClassName") is None:
+            classes = [record.load()["metadata"] for record in self.store.select("storageclasses.storage.k8s.io")]
+            chosen = [each["name"] for each in classes if each.get("annotations", {}).get(DEFAULT_CLASS) == "true"]
+            claim["spec"] |= {"storageClassName": min(chosen)} if chosen else {}
 
     def _pod(self, operation: Operation) -> None:
         """Service account, priority and tolerations of a new pod."""
-        pod, request = operation.item, operation.request
-        spec = pod["spec"]
-        account = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
-        name = pod["metadata"].get("name", "")
-        if self.store.get("serviceaccounts", (request.namespace, account)) is None:
-            raise forbidden(
-                request.kind,
-                name,
-                f'error looking up service account {request.namespace}/{account}: serviceaccount "{account}" not found',
-            )
-        spec["serviceAccountName"] = spec["serviceAccount"] = account
-        self._token_volume(operation, account)
-        if spec.get("schedulingGates"):
-            pod["status"]["conditions"] = [dict(GATED, lastTransitionTime=meta.now())]
-        self._priority(operation)
-        tolerations = spec.setdefault("tolerations", [])
-        for key in (NOT_READY, "node.kubernetes.io/unreachable"):
-            if not any(
-                (each.get("key") in (key, None, "") and each.get("operator") == "Exists") or each.get("key") == key
-                for each in tolerations
-            ):
-                tolerations.append(
-                    {
-                        "key": key,
-                        "operator": "Exists",
-                        "effect": "NoExecute",
-                        "tolerationSeconds": DEFAULT_TOLERATION_SECONDS,
-                    }
-                )
-
-    def _token_volume(self, operation: Operation, account: str) -> None:
-        """Every container finds the account's token under the usual path, unless somebody does not want that."""
         spec, namespace = operation.item["spec"], operation.request.namespace
-        record = self.store.get("serviceaccounts", (namespace, account))
-        of_account = record.load().get("automountServiceAccountToken") if record else None
-        wanted = spec.get("automountServiceAccountToken", of_account)
-        containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-        bare = [each for each in containers if not _mounts(each, TOKEN_PATH)]
-        if wanted is False or not bare:
-            return
-        name = "kube-api-access-" + meta.suffix()
-        spec["volumes"] = [*(spec.get("volumes") or ()), {"name": name, "projected": deepcopy(TOKEN_SOURCES)}]
-        for container in bare:
-            mount = {"name": name, "readOnly": True, "mountPath": TOKEN_PATH}
-            container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+        name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
+        account = self.store.get("serviceaccounts", (namespace, name))
+        if account is None:
+            told = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+            raise operation.refusal(told)
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+        if spec.get("automountServiceAccountToken", account.load().get("automountServiceAccountToken")) is not False:
+            _mount_token(spec)
+        if spec.get("schedulingGates"):
+            operation.item["status"]["conditions"] = [dict(GIVEN["gated"], lastTransitionTime=meta.now())]
+        self._priority(operation)
+        own = spec.setdefault("tolerations", [])
+        said = {each.get("key") for each in own} | {None for each in own if not each.get("key")}
+        if None not in said:
+            own += [dict(each) for each in GIVEN["tolerations"] if each["key"] not in said]
 
     def _priority(self, operation: Operation) -> None:
         spec = operation.item["spec"]
-        name = spec.get("priorityClassName", "")
-        if name:
-            record = self.store.get("priorityclasses.scheduling.k8s.io", ("", name))
-            if record is None:
-                raise forbidden(
-                    operation.request.kind,
-                    operation.item["metadata"].get("name", ""),
-                    f"no PriorityClass with name {name} was found",
-                )
-            chosen = record.load()
+        classes = [record.load() for record in self.store.select("priorityclasses.scheduling.k8s.io")]
+        if name := spec.get("priorityClassName", ""):
+            chosen = next((each for each in classes if each["metadata"]["name"] == name), {})
+            if not chosen:
+                raise operation.refusal(f"no PriorityClass with name {name} was found")
         else:
-            records = self.store.select("priorityclasses.scheduling.k8s.io")
-            defaults = [each for each in (record.load() for record in records) if each.get("globalDefault")]
+            defaults = (each for each in classes if each.get("globalDefault"))
             chosen = min(defaults, key=lambda each: each["value"], default={})
-            if chosen:
-                spec["priorityClassName"] = chosen["metadata"]["name"]
+            spec |= {"priorityClassName": chosen["metadata"]["name"]} if chosen else {}
         priority = chosen.get("value", 0)
         if spec.get("priority", priority) != priority:
-            raise forbidden(
-                operation.request.kind,
-                operation.item["metadata"].get("name", ""),
+            raise operation.refusal(
                 f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority "
-                f"admission controller computed {priority} from the given PriorityClass name",
+                f"admission controller computed {priority} from the given PriorityClass name"
             )
         spec["priority"] = priority
         spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy", "PreemptLowerPriority"))
@@ -238,21 +188,12 @@ def _taint(node: Object) -> None:
         taints.append({"key": NOT_READY, "effect": "NoSchedule"})
 
 
-def _mounts(container: Object, path: str) -> bool:
-    return any(mount.get("mountPath") == path for mount in container.get("volumeMounts") or ())
-
-
-def terminating(kind: Kind, name: str, namespace: str) -> StatusError:
-    """Refusal of a new object in a namespace that is going."""
-    error = forbidden(
-        kind, name, f"unable to create new content in namespace {namespace} because it is being terminated"
-    )
-    assert error.details is not None
-    error.details["causes"] = [
-        {
-            "reason": "NamespaceTerminating",
-            "message": f"namespace {namespace} is being terminated",
-            "field": "metadata.namespace",
-        }
-    ]
-    return error
+def _mount_token(spec: Object) -> None:
+    """Every container finds its account's token under the usual path."""
+    mounts = [(each, each.get("volumeMounts") or []) for each in pods.containers(spec)]
+    bare = [(each, own) for each, own in mounts if not any(mount.get("mountPath") == TOKEN_PATH for mount in own)]
+    if bare:
+        name = "kube-api-access-" + meta.suffix()
+        spec["volumes"] = [*(spec.get("volumes") or ()), {"name": name, "projected": deepcopy(GIVEN["token"])}]
+        for container, own in bare:
+            container["volumeMounts"] = [*own, {"name": name, "readOnly": True, "mountPath": TOKEN_PATH}]

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from apps.localcluster.apiserver import pods, quantities
-from apps.localcluster.apiserver.errors import Cause, StatusError, forbidden, invalid_value
-from apps.localcluster.apiserver.requests import Request
+from apps.localcluster.apiserver.errors import Cause, invalid_value
 from apps.localcluster.apiserver.store import Store
 
 Object = dict[str, Any]
@@ -66,11 +65,10 @@ def fill(store: Store, namespace: str, pod: Object) -> None:
         annotations[ANNOTATION] = "LimitRanger plugin set: " + "; ".join(told)
 
 
-def check(store: Store, request: Request, item: Object) -> None:
-    """Raise StatusError 403 with everything that is out of bounds."""
-    resource = request.kind.resource
+def fault(store: Store, resource: str, namespace: str, item: Object) -> str:
+    """Everything of a new object that is out of bounds; empty when nothing is."""
     faults: list[str] = []
-    for limit in _limits(store, request.namespace) if resource in ("pods", "persistentvolumeclaims") else ():
+    for limit in _limits(store, namespace) if resource in ("pods", "persistentvolumeclaims") else ():
         type_ = limit["type"]
         if resource == "pods" and type_ == "Container":
             for container in pods.containers(item["spec"]):
@@ -80,8 +78,7 @@ def check(store: Store, request: Request, item: Object) -> None:
         elif resource != "pods" and type_ == "PersistentVolumeClaim":
             requests = (item["spec"].get("resources") or {}).get("requests") or {}
             faults += _faults(limit, {"requests": requests, "limits": requests}, word="request")
-    if faults:
-        raise _refusal(request, item, faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
+    return faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]" if faults else ""
 
 
 def _faults(limit: Object, resources: Object, word: str = "limit") -> Iterator[str]:
@@ -99,7 +96,3 @@ def _faults(limit: Object, resources: Object, word: str = "limit") -> Iterator[s
             yield f"{head}.  No limit is specified"
         elif quantities.value(limits[name]) > quantities.value(most):
             yield f"{head}, but {word} is {quantities.text(limits[name])}"
-
-
-def _refusal(request: Request, item: Object, why: str) -> StatusError:
-    return forbidden(request.kind, item["metadata"].get("name", ""), why)

@@ -8,8 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from apps.localcluster.apiserver import pods, quantities
-from apps.localcluster.apiserver.errors import Cause, StatusError, forbidden, invalid_value
-from apps.localcluster.apiserver.requests import Request
+from apps.localcluster.apiserver.errors import Cause, invalid_value
 from apps.localcluster.apiserver.store import Record, Store
 
 Object = dict[str, Any]
@@ -94,16 +93,15 @@ class Quotas:
             self._known[record.version] = facts(record.resource, record.load())
         return self._known[record.version]
 
-    def check(self, request: Request, item: Object) -> None:
-        """Raise StatusError 403 when a new object would exceed a quota of its namespace."""
-        resource = request.kind.resource
-        for record in self.store.select(QUOTAS, request.namespace) if request.namespace else ():
+    def fault(self, resource: str, namespace: str, item: Object) -> str:
+        """How a new object would exceed a quota of its namespace; empty when it would not."""
+        for record in self.store.select(QUOTAS, namespace) if namespace else ():
             quota, fresh = record.load(), facts(resource, item)
             if resource == "pods" and not _in_scope(quota, fresh):
                 continue
             hard = quota["spec"].get("hard") or {}
             if resource == "pods" and (missing := list(_unnamed(hard, item))):
-                raise _refusal(request, item, f"failed quota: {record.key[1]}: must specify {'; '.join(missing)}")
+                return f"failed quota: {record.key[1]}: must specify {'; '.join(missing)}"
             asked = {name: fresh.amounts[name] for name in sorted(hard) if fresh.amounts.get(name)}
             now = self.used(quota) if asked else {}
             over = [name for name in asked if quantities.value(now[name]) + asked[name] > quantities.value(hard[name])]
@@ -111,7 +109,8 @@ class Quotas:
                 wanted = {name: quantities.written(asked[name], hard[name]) for name in over}
                 parts = (("requested", wanted), ("used", now), ("limited", hard))
                 told = [f"{title}: " + ",".join(f"{name}={each[name]}" for name in over) for title, each in parts]
-                raise _refusal(request, item, f"exceeded quota: {record.key[1]}, " + ", ".join(told))
+                return f"exceeded quota: {record.key[1]}, " + ", ".join(told)
+        return ""
 
 
 def _resources(names: Amounts, store: Store) -> set[str]:
@@ -151,10 +150,6 @@ def _unnamed(hard: Object, pod: Object) -> Iterator[str]:
         ]
         if bare:
             yield f"{name} for: {','.join(bare)}"
-
-
-def _refusal(request: Request, item: Object, why: str) -> StatusError:
-    return forbidden(request.kind, item["metadata"].get("name", ""), why)
 
 
 def validate(quota: Object) -> list[Cause]:
