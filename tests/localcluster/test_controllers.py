@@ -13,7 +13,9 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
+from apps.localcluster.controllers.hashing import template_hash
 from deploy.testbed import Parts, control_plane
 from tests.localcluster.bench import FATE, MERGE, NODE, Bench, Kubelet, eventually, join
 from tests.needs import require
@@ -24,7 +26,10 @@ Object = dict[str, Any]
 TAINT = {"key": "example.com/broken", "effect": "NoExecute"}
 
 
-@pytest.fixture(scope="module", params=["small", pytest.param("real", marks=[pytest.mark.prove])])
+REAL = pytest.param("real", marks=[pytest.mark.prove, pytest.mark.timeout(1800)])  # it may have to be built first
+
+
+@pytest.fixture(scope="module", params=["small", REAL])
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     folder: Path = tmp_path_factory.mktemp("controllers")
     if request.param == "real":
@@ -171,6 +176,47 @@ def test_a_replica_set_adopts_lets_go_and_gives_up_what_is_not_ready(bench: Benc
     bench.patch("pods", kept, {"metadata": {"labels": {"app": "mine"}}})
     eventually(lambda: len(bench.list("pods", "app=d")) == 1)
     assert "ownerReferences" not in bench.get("pods", kept)["metadata"]
+
+
+FULL = """
+serviceAccountName: someone
+nodeSelector: {disk: fast}
+terminationGracePeriodSeconds: 5
+securityContext: {runAsUser: 1000, fsGroup: 7, seccompProfile: {type: RuntimeDefault}}
+tolerations: [{key: gpu, operator: Exists, effect: NoSchedule, tolerationSeconds: null}]
+affinity:
+  podAntiAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+    - {topologyKey: kubernetes.io/hostname, labelSelector: {matchExpressions: [{key: a, operator: In, values: [b, c]}]}}
+initContainers: [{name: first, image: example/prep, command: ["true"]}]
+containers:
+- name: main
+  image: example/serve:1
+  args: [--port, "8080"]
+  ports: [{name: http, containerPort: 8080}]
+  env:
+  - {name: ONE, value: "1"}
+  - {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+  - {name: KEY, valueFrom: {secretKeyRef: {name: s, key: k, optional: true}}}
+  resources: {limits: {cpu: 1500m, memory: 16Gi, nvidia.com/gpu: 2}, requests: {cpu: 500m, memory: 1000Mi}}
+  readinessProbe: {httpGet: {path: /healthz, port: http}, periodSeconds: 3}
+  livenessProbe: {tcpSocket: {port: 8080}}
+  lifecycle: {preStop: {exec: {command: [sleep, "1"]}}}
+  securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+  volumeMounts: [{name: shm, mountPath: /dev/shm}, {name: conf, mountPath: /etc/conf, readOnly: true}]
+volumes:
+- {name: shm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}
+- {name: conf, configMap: {name: conf}}
+- {name: data, persistentVolumeClaim: {claimName: data}}
+"""
+
+
+def test_a_replica_set_is_named_by_the_hash_of_its_template(bench: Bench) -> None:
+    body = template() | {"spec": yaml.safe_load(FULL)}
+    bench.make("deployments.apps", "d", {"replicas": 0, "selector": {"matchLabels": {"app": "d"}}, "template": body})
+    (made,) = eventually(lambda: bench.list("replicasets.apps"))
+    stored = bench.get("deployments.apps", "d")["spec"]["template"]
+    assert made["metadata"]["name"] == "d-" + template_hash(stored, None)
 
 
 def job(bench: Bench, fate: str, **spec: Any) -> None:

@@ -30,6 +30,7 @@ def selectable(item: Object) -> dict[str, str]:
 def set_pod_defaults(pod: Object) -> None:
     """Defaults of a pod that depend on other values; the fixed ones stand in its schema."""
     spec = pod.setdefault("spec", {})
+    spec.setdefault("enableServiceLinks", True)
     set_image_policies(spec)
     for container in containers(spec):
         resources = container["resources"]

@@ -42,7 +42,10 @@ def deployment_defaults(item: Object) -> None:
 
 
 def template_defaults(item: Object) -> None:
-    pods.set_image_policies(item["spec"]["template"].get("spec") or {})
+    spec = item["spec"]["template"].get("spec") or {}
+    pods.set_image_policies(spec)
+    if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
 
 
 def job_defaults(item: Object) -> None:
