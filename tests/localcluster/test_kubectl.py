@@ -29,6 +29,39 @@ spec:
     resources: {{limits: {{cpu: 100m}}}}
 """
 
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: {name}, namespace: lab}}
+spec:
+  replicas: {replicas}
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - {{name: main, image: "maas/shell:1", command: [sh, -c, "echo {words}; sleep 1000"]}}
+"""
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: sums, namespace: lab}
+spec:
+  completions: 2
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - {name: main, image: "maas/shell:1", command: [sh, -c, "echo $((6 * 7))"]}
+"""
+BUDGET = """
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: guard, namespace: lab}
+spec: {minAvailable: 1, selector: {matchLabels: {app: guarded}}}
+"""
+
 
 class Kubectl:
     """kubectl as the administrator of one cluster, with a discovery cache of its own."""
@@ -68,6 +101,13 @@ def kubectl(cluster: SmallCluster, tmp_path_factory: pytest.TempPathFactory) -> 
     assert kubectl.run("create", "namespace", "lab") == "namespace/lab created\n"
     eventually(lambda: kubectl.get("nodes")["items"])
     return kubectl
+
+
+@pytest.fixture(autouse=True)
+def emptied(kubectl: Kubectl) -> Iterator[None]:
+    """Nothing runs on after a test: a small machine has room for a few containers only."""
+    yield
+    kubectl.run("delete", "deployments,jobs,pods", "--all", "-n", "lab", "--now")
 
 
 @pytest.fixture
@@ -196,3 +236,55 @@ def test_drain_cordons_and_evicts(kubectl: Kubectl, node: str) -> None:
     assert told.endswith(f"node/{node} drained\n")
     assert "NotFound" in kubectl.run("get", "pod", "-n", "lab", "moved", code=1)
     assert kubectl.run("uncordon", node) == f"node/{node} uncordoned\n"
+
+
+def test_rollout_status_history_and_undo(kubectl: Kubectl) -> None:
+    kubectl.run("apply", "-f", "-", text=DEPLOYMENT.format(name="site", replicas=2, words="one"))
+    assert "successfully rolled out" in kubectl.run(
+        "rollout", "status", "-n", "lab", "deployment/site", "--timeout=50s"
+    )
+    kubectl.run("apply", "-f", "-", text=DEPLOYMENT.format(name="site", replicas=2, words="two"))
+    told = kubectl.run("rollout", "status", "-n", "lab", "deployment/site", "--timeout=50s")
+    assert "new replicas have been updated" in told
+    history = kubectl.run("rollout", "history", "-n", "lab", "deploy/site").split("\n")
+    assert [line.split()[0] for line in history[2:4]] == ["1", "2"]
+    assert kubectl.run("rollout", "undo", "-n", "lab", "deployment/site").endswith("deployment.apps/site rolled back\n")
+    kubectl.run("rollout", "status", "-n", "lab", "deployment/site", "--timeout=50s")
+    eventually(lambda: set(kubectl.run("logs", "-n", "lab", "-l", "app=site").split()) == {"one"})
+    notes = kubectl.get("deploy", "-n", "lab", "site")["metadata"]["annotations"]
+    assert notes["deployment.kubernetes.io/revision"] == "3"
+
+
+def test_scale_and_the_columns_of_deployments(kubectl: Kubectl) -> None:
+    kubectl.run("apply", "-f", "-", text=DEPLOYMENT.format(name="wide", replicas=1, words="x"))
+    assert kubectl.run("scale", "-n", "lab", "deployment/wide", "--replicas=2") == "deployment.apps/wide scaled\n"
+    kubectl.run("wait", "-n", "lab", "deploy/wide", "--for=jsonpath={.status.availableReplicas}=2", "--timeout=50s")
+    head, row = kubectl.run("get", "deploy", "-n", "lab", "wide", "-o", "wide").strip().split("\n")
+    assert head.split() == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE", "CONTAINERS", "IMAGES", "SELECTOR"]
+    assert row.split()[:4] + row.split()[5:] == ["wide", "2/2", "2", "2", "main", "maas/shell:1", "app=wide"]
+    assert "2 desired | 2 updated | 2 total | 2 available" in kubectl.run("describe", "deploy", "-n", "lab", "wide")
+
+
+def test_wait_for_a_job(kubectl: Kubectl) -> None:
+    kubectl.run("apply", "-f", "-", text=JOB)
+    assert kubectl.run("wait", "-n", "lab", "job/sums", "--for=condition=complete", "--timeout=50s").endswith("met\n")
+    assert kubectl.run("get", "job", "-n", "lab", "sums").split("\n")[1].split()[:3] == ["sums", "Complete", "2/2"]
+    assert kubectl.run("logs", "-n", "lab", "-l", "job-name=sums") == "42\n42\n"
+
+
+def test_drain_waits_for_a_budget(kubectl: Kubectl, node: str) -> None:
+    pinned = DEPLOYMENT.format(name="guarded", replicas=1, words="x")
+    pinned = pinned.replace(
+        "      terminationGrace", f"      nodeSelector: {{kubernetes.io/hostname: {node}}}\n      terminationGrace"
+    )
+    kubectl.run("apply", "-f", "-", text=pinned + "---" + BUDGET)
+    kubectl.run("rollout", "status", "-n", "lab", "deployment/guarded", "--timeout=50s")
+    kubectl.run("wait", "-n", "lab", "pdb/guard", "--for=jsonpath={.status.expectedPods}=1", "--timeout=50s")
+    told = kubectl.run("drain", node, "--ignore-daemonsets", "--force", "--timeout=7s", code=1)
+    assert "Cannot evict pod as it would violate the pod's disruption budget" in told
+    kubectl.run("delete", "pdb", "-n", "lab", "guard")
+    assert kubectl.run("drain", node, "--ignore-daemonsets", "--force", "--timeout=50s").endswith("drained\n")
+    pending = kubectl.get("pods", "-n", "lab", "-l", "app=guarded")["items"][0]
+    assert "were unschedulable" in str(pending["status"].get("conditions")) or not pending["spec"].get("nodeName")
+    kubectl.run("uncordon", node)
+    kubectl.run("rollout", "status", "-n", "lab", "deployment/guarded", "--timeout=50s")
