@@ -175,3 +175,25 @@ async def test_a_reflector_ends_up_with_the_truth() -> None:
         await one.close()
     assert told == [("new", "a"), ("new", "b"), ("gone", "a"), ("changed", "b"), ("new", "c"), ("new", "d")]
     assert sorted(name for _, name in reflector.store) == ["b", "c", "d"]
+
+
+async def test_a_server_that_has_not_yet_read_its_roles_is_asked_again_soon() -> None:
+    """kube-apiserver refuses for a moment after its start what it will allow: half a minute blind is too long."""
+    refusal = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": 'pods is forbidden: User "portal"'}
+
+    def script(call: Exchange) -> None:
+        if len(server.requests) <= 3:
+            call.answer(403, refusal)
+        elif "watch=true" in call.path:
+            call.cut()
+        else:
+            call.answer(200, {"metadata": {"resourceVersion": "7"}, "items": []})
+
+    with scripted(script) as server:
+        one = reader(server.url)
+        reflector = Reflector(one, PODS, projections.PODS, lambda *_: None, lambda: None)
+        running = asyncio.create_task(reflector.run())
+        async with asyncio.timeout(20):
+            await reflector.synced.wait()
+        running.cancel()
+        await one.close()

@@ -16,8 +16,9 @@ from apps.adapters.kubernetes.stream import Expired, Meta, StreamReader
 log = structlog.get_logger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
-REFUSED_PAUSE = 30.0
-"""Between tries that can only help once somebody has changed something: a kind not installed, a right missing."""
+LONGEST_REFUSED_PAUSE = 30.0
+"""Between tries that mostly can only help once somebody has changed something: a kind not installed, a right missing.
+But an API server that has just started refuses for a moment what it will allow, until it has read the roles."""
 
 
 class HasMeta(Protocol):
@@ -62,15 +63,16 @@ class Reflector(Generic[T]):
                 await asyncio.sleep(0.05)
                 continue
             except Expired:
-                version = ""
+                version, longest = "", LONGEST_PAUSE
             except Unavailable as error:
                 log.info("watch_broke", path=self.path, error=error.text)
                 self.broken()
+                longest = LONGEST_PAUSE
             except OutsideError as error:
                 log.warning("watch_refused", path=self.path, error=error.text)
-                version, pause = "", REFUSED_PAUSE
+                version, longest = "", LONGEST_REFUSED_PAUSE
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            pause = min(pause * 2, longest)
 
     async def _list(self) -> str:
         items, version = await self.reader.listing(self.path, self.decoder, label_selector=self.label_selector)
