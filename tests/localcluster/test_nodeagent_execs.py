@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from apps.localcluster.nodeagent import execute, machine, records, sandbox
+from apps.localcluster.nodeagent import execs, execute, machine, records, sandbox
 from apps.localcluster.nodeagent.execute import ExecError
 from tests.localcluster.test_nodeagent_shim import NOBODY, Shims, shims, view
 
@@ -64,6 +65,20 @@ async def test_what_cannot_be_started_is_said_and_the_container_goes_on(shims: S
     folder = shims.start(["sleep", "60"])
     with pytest.raises(ExecError, match=r'failed to exec in container: exec: "nope": executable file not found'):
         await execute.output(folder, ["nope"], 1000)
+    assert await execute.output(folder, ["echo", "still"], 1000) == (0, "still\n")
+
+
+async def test_nothing_that_is_asked_ends_the_container(shims: Shims) -> None:
+    folder = shims.start(["sleep", "60"])
+    with pytest.raises(ExecError, match="argument list too long"):
+        await execute.output(folder, ["echo", "x" * execs.LARGEST], 100)
+    with pytest.raises(ExecError, match="embedded null byte"):
+        await execute.output(folder, ["echo", "a\0b"], 100)
+    with pytest.raises(ExecError, match="no command specified"):
+        await execute.output(folder, [], 100)
+    with execs.open_socket(folder, listen=False) as odd:
+        socket.send_fds(odd, [b"no order"], [0, 0, 0])
+        assert b"failed to exec" in odd.recv(1000)
     assert await execute.output(folder, ["echo", "still"], 1000) == (0, "still\n")
 
 

@@ -61,8 +61,9 @@ class Execs:
     def take(self, file: int) -> bool:
         """Deal with a file that can be read; False if it is none of ours."""
         if file == self.listener.fileno():
-            connection = self.listener.accept()[0]
-            self.asked[connection.fileno()] = connection
+            with suppress(OSError):
+                connection = self.listener.accept()[0]
+                self.asked[connection.fileno()] = connection
             return True
         if file not in self.asked:
             return False
@@ -75,17 +76,27 @@ class Execs:
             if not message:
                 self._left(connection)
             elif len(files) == 3:
-                order = json.loads(message)
-                pid, problem = self.start(order["argv"], (files[0], files[1], files[2]), order["tty"])
-                if problem:
-                    self._say(connection, {"error": problem})
-                else:
-                    self.running[pid] = connection
-                    self._say(connection, {"pid": pid})
+                self._begin(connection, message, (files[0], files[1], files[2]))
         finally:
             for each in files:
                 os.close(each)
         return True
+
+    def _begin(self, connection: socket.socket, message: bytes, files: Files) -> None:
+        """Whatever is asked, the container goes on."""
+        try:
+            order = json.loads(message)
+            if not order["argv"]:
+                raise ValueError("no command specified")
+            pid, problem = self.start(order["argv"], files, order["tty"])
+        except (ValueError, KeyError, OSError) as error:
+            self._say(connection, {"error": f"failed to exec in container: {error}"})
+            return
+        if problem:
+            self._say(connection, {"error": problem})
+        else:
+            self.running[pid] = connection
+            self._say(connection, {"pid": pid})
 
     def ended(self, pid: int, status: int) -> bool:
         """Tell how a process ended; False if it is none of ours."""

@@ -49,6 +49,9 @@ async def process(folder: Path, argv: Sequence[str], files: Sequence[int], tty: 
 
     `files` are what its stdin, stdout and stderr are to be; they may be closed once the block has begun.
     """
+    message = json.dumps({"argv": list(argv), "tty": tty}).encode()
+    if len(message) > LARGEST:
+        raise ExecError("failed to exec in container: argument list too long")
     try:
         connection = open_socket(folder, listen=False)
     except OSError as error:
@@ -56,7 +59,7 @@ async def process(folder: Path, argv: Sequence[str], files: Sequence[int], tty: 
     try:
         connection.setblocking(False)
         try:
-            socket.send_fds(connection, [json.dumps({"argv": list(argv), "tty": tty}).encode()], list(files))
+            socket.send_fds(connection, [message], list(files))
         except OSError as error:
             raise ExecError(f"failed to exec in container: {error.strerror}") from error
         answer = await _answer(connection)

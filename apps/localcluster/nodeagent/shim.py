@@ -227,7 +227,8 @@ def fork(order: Order, files: Files, *, inside: int = 0, tty: bool = False) -> t
             become(order, files, inside=inside, tty=tty)
         except (OSError, ValueError) as error:
             os.write(verdict[1], explain(order, error).encode())
-        os._exit(127)
+        finally:
+            os._exit(127)  # whatever happens, a child never goes on as a second shim
     os.close(verdict[1])
     with os.fdopen(verdict[0], "rb") as pipe:  # ends when exec succeeded
         return pid, pipe.read().decode()
