@@ -54,10 +54,21 @@ class PodExec:
         upgrade = request.headers.get("upgrade", "").lower()
         if not upgrade:
             raise bad_request("Upgrade request required")
+        address = address_of(node.load().get("status") or {})
         if upgrade != "websocket":
+            await self._reach(address)
             raise not_implemented(f"exec over {upgrade.upper()}")
-        path = f"/exec/{request.namespace}/{request.name}/{container}"
-        return Tunnel(address=address_of(node.load().get("status") or {}), path=path)
+        return Tunnel(address=address, path=f"/exec/{request.namespace}/{request.name}/{container}")
+
+    async def _reach(self, address: str) -> None:
+        """kubectl asks in the old way after it was refused in the new one, and shows this answer only. Raises
+        StatusError where the trouble lies with the node."""
+        host, _, port = address.rpartition(":")
+        try:
+            _, writer = await asyncio.open_connection(host, int(port), ssl=self.identity)
+        except OSError as error:
+            raise _unreachable(address, error) from error
+        writer.close()
 
     async def serve(self, answer: Answer, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a client with a WebSocket: connect it, or refuse it the connection."""
@@ -90,13 +101,16 @@ class PodExec:
         except InvalidStatus as refusal:
             return Answer(refusal.response.status_code, bytes(refusal.response.body or b""), TEXT)
         except (OSError, InvalidHandshake) as error:
-            told = f"error dialing backend: dial tcp {tunnel.address}: {error}"
-            causes = {"causes": [{"message": told}]}
-            raise StatusError(500, "InternalError", f"Internal error occurred: {told}", causes) from error
+            raise _unreachable(tunnel.address, error) from error
         async with node:
             await send({"type": "websocket.accept", "subprotocol": node.subprotocol})
             await _carry(node, receive, send)
         return tunnel
+
+
+def _unreachable(address: str, error: Exception) -> StatusError:
+    told = f"error dialing backend: dial tcp {address}: {error}"
+    return StatusError(500, "InternalError", f"Internal error occurred: {told}", {"causes": [{"message": told}]})
 
 
 def _is_true(text: str) -> bool:
