@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,34 +64,30 @@ class Kind:
         return ("metadata.name", "metadata.namespace", *self.selectable)
 
 
-def built_in_kinds() -> list[Kind]:
+def built_in_kinds() -> Iterator[Kind]:
     """The kinds of `kinds.yaml`."""
-    kinds = []
     for section in yaml.load(Path(__file__).with_name("kinds.yaml").read_text(), Loader=yaml.CSafeLoader):
         for row in section["kinds"]:
             subresources = {name: (body, tuple(verbs)) for name, (body, *verbs) in row.get("subresources", {}).items()}
             if row.get("status"):
                 subresources["status"] = (row["kind"], EDIT)
-            kinds.append(
-                Kind(
-                    section["group"],
-                    section["version"],
-                    row["kind"],
-                    row["plural"],
-                    row.get("namespaced", True),
-                    tuple(row.get("short", ())),
-                    tuple(row.get("categories", ())),
-                    tuple(row.get("verbs", ALL_VERBS)),
-                    subresources,
-                    tuple(row.get("fields", ())),
-                    generation=row.get("generation", False),
-                    review=row.get("review", False),
-                    schema=schemas.of_kind(section["group"], section["version"], row["kind"]),
-                    singular=row["kind"].lower(),
-                    list_kind=row["kind"] + "List",
-                )
+            yield Kind(
+                section["group"],
+                section["version"],
+                row["kind"],
+                row["plural"],
+                row.get("namespaced", True),
+                tuple(row.get("short", ())),
+                tuple(row.get("categories", ())),
+                tuple(row.get("verbs", ALL_VERBS)),
+                subresources,
+                tuple(row.get("fields", ())),
+                generation=row.get("generation", False),
+                review=row.get("review", False),
+                schema=schemas.of_kind(section["group"], section["version"], row["kind"]),
+                singular=row["kind"].lower(),
+                list_kind=row["kind"] + "List",
             )
-    return kinds
 
 
 def kinds_of_definition(definition: Object) -> list[Kind]:

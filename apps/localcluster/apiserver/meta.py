@@ -116,19 +116,14 @@ def prepare_create(kind: Kind, item: Object) -> None:
     for name in SERVER_FIELDS:
         metadata.pop(name, None)
     metadata.pop("managedFields", None)
-    if metadata.get("resourceVersion"):
-        raise _not_on_create()
-    metadata.pop("resourceVersion", None)
+    if metadata.pop("resourceVersion", None):
+        raise bad_request("resourceVersion should not be set on objects to be created")
     if not metadata.get("name") and metadata.get("generateName"):
         metadata["name"] = metadata["generateName"][:58] + suffix()
     metadata["uid"] = str(uuid.uuid4())
     metadata["creationTimestamp"] = now()
     if kind.generation:
         metadata["generation"] = 1
-
-
-def _not_on_create() -> Exception:
-    return bad_request("resourceVersion should not be set on objects to be created")
 
 
 def validate_new(kind: Kind, item: Object) -> list[Cause]:

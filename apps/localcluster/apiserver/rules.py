@@ -150,7 +150,7 @@ DEFAULTS: dict[str, Callable[[Object], None]] = {
 }
 VALIDATORS: dict[str, Callable[[Object], list[Cause]]] = {
     "Deployment": workloads.deployment,
-    "ReplicaSet": workloads.replica_set,
+    "ReplicaSet": workloads.replicated,
     "Job": workloads.job,
     "PodDisruptionBudget": workloads.budget,
     "Event": validation.event,
@@ -165,8 +165,6 @@ VALIDATORS: dict[str, Callable[[Object], list[Cause]]] = {
     "Role": validation.role,
 }
 UPDATE_VALIDATORS: dict[str, Callable[[Object, Object], list[Cause]]] = {
-    "Deployment": workloads.selector_update,
-    "ReplicaSet": workloads.selector_update,
     "Job": workloads.job_update,
     "Pod": validation.pod_update,
     "ConfigMap": validation.data_update,

@@ -26,6 +26,12 @@ from apps.localcluster.apiserver.tokens import ISSUER, Tokens
 Object = dict[str, Any]
 
 SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+EVICTED: Object = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
 SHORTEST_TOKEN = 600
 LONGEST_TOKEN = 2**32
 
@@ -39,12 +45,10 @@ class Subresources:
     async def bind(self, request: Request) -> Answer:
         """POST pods/NAME/binding: put a pod on a node, once."""
         kind, body = request.kind, bodies.parse(request).item
-        node = (body.get("target") or {}).get("name", "")
+        node, metadata = (body.get("target") or {}).get("name", ""), body.get("metadata") or {}
         if not node:
             raise invalid(("", "Binding"), request.name, [required("target.name")])
-        record = self.store.get(kind.resource, request.key)
-        if record is None:
-            raise not_found(kind, request.name)
+        record = self._live(request)
         pod = record.load()
         await self.admission.validate(Operation(request, "CREATE", body, None))
         binding = replace(kind, plural="pods/binding")
@@ -52,32 +56,25 @@ class Subresources:
             raise conflict(binding, request.name, f"pod {request.name} is being deleted, cannot be assigned to a host")
         if already := pod["spec"].get("nodeName"):
             raise conflict(binding, request.name, f'pod {request.name} is already assigned to node "{already}"')
-        metadata = body.get("metadata") or {}
-        if metadata.get("uid") and metadata["uid"] != record.uid:
-            raise conflict(
-                kind,
-                request.name,
-                f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {record.uid}",
-            )
+        if (uid := metadata.get("uid")) and uid != record.uid:
+            told = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.uid}"
+            raise conflict(kind, request.name, told)
         pod["spec"]["nodeName"] = node
         if metadata.get("annotations"):
             pod["metadata"]["annotations"] = (pod["metadata"].get("annotations") or {}) | metadata["annotations"]
-        status = pod.setdefault("status", {})
-        others = [each for each in status.get("conditions") or () if each["type"] != "PodScheduled"]
-        scheduled: Object = {
-            "type": "PodScheduled",
-            "status": "True",
-            "lastProbeTime": None,
-            "lastTransitionTime": meta.now(),
-        }
-        status["conditions"] = [*others, scheduled]
-        if request.dry_run:
-            return json_answer(SUCCESS, 201)
+        set_condition(pod, {"type": "PodScheduled", "status": "True"})
         try:
-            self.store.put(kind.resource, request.key, pod, record.version)
+            if not request.dry_run:
+                self.store.put(kind.resource, request.key, pod, record.version)
         except Moved as moved:
             raise conflict(kind, request.name, STALE) from moved
         return json_answer(SUCCESS, 201)
+
+    def _live(self, request: Request) -> Record:
+        record = self.store.get(request.kind.resource, request.key)
+        if record is None:
+            raise not_found(request.kind, request.name)
+        return record
 
     async def evict(self, request: Request) -> Answer:
         """POST pods/NAME/eviction: a deletion that asks politely."""
@@ -85,48 +82,34 @@ class Subresources:
         name = (body.get("metadata") or {}).get("name", "")
         if name != request.name:
             raise bad_request("name in URL does not match name in Eviction object")
-        record = self.store.get(request.kind.resource, request.key)
-        if record is None:
-            raise not_found(request.kind, request.name)
+        self._live(request)
         await self.admission.validate(Operation(request, "CREATE", body, None))
-        options = body.get("deleteOptions") or {}
-        current = self.store.get(request.kind.resource, request.key)
-        if current is None:
-            raise not_found(request.kind, request.name)
-        budgets.charge(self.store, current, dry_run=request.dry_run)
+        pod = self._live(request)
+        budgets.charge(self.store, pod, dry_run=request.dry_run)
         if not request.dry_run:
-            current = self._mark(current)
-        self.deleter.remove(request.kind, current, Options(options.get("gracePeriodSeconds"), dry_run=request.dry_run))
+            item = pod.load()
+            set_condition(item, EVICTED | {"observedGeneration": item["metadata"].get("generation", 1)})
+            pod = self.store.put(pod.resource, pod.key, item, pod.version)
+        grace = (body.get("deleteOptions") or {}).get("gracePeriodSeconds")
+        self.deleter.remove(request.kind, pod, Options(grace, dry_run=request.dry_run))
         return json_answer(SUCCESS, 201)
-
-    def _mark(self, pod: Record) -> Record:
-        """Note on a pod that somebody has evicted it."""
-        item = pod.load()
-        others = [each for each in item["status"].get("conditions") or () if each["type"] != "DisruptionTarget"]
-        told = {"type": "DisruptionTarget", "observedGeneration": item["metadata"].get("generation", 1)}
-        told |= {"status": "True", "lastProbeTime": None, "lastTransitionTime": meta.now()}
-        told |= {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
-        item["status"]["conditions"] = [*others, told]
-        return self.store.put(pod.resource, pod.key, item, pod.version)
 
     async def token(self, request: Request) -> Answer:
         """POST serviceaccounts/NAME/token: a token that speaks for the account for some time."""
-        body = bodies.parse(request).item
-        spec = body.get("spec") or {}
-        record = self.store.get(request.kind.resource, request.key)
-        if record is None:
-            raise not_found(request.kind, request.name)
+        spec = bodies.parse(request).item.get("spec") or {}
+        account = self._live(request).load()
         seconds = spec.get("expirationSeconds")
         seconds = 3600 if seconds is None else seconds
-        audiences = spec.get("audiences") or [ISSUER]
+        fault = ""
         if not isinstance(seconds, int) or seconds < SHORTEST_TOKEN:
-            fault = invalid_value("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
-            raise invalid(("authentication.k8s.io", "TokenRequest"), "", [fault])
-        if seconds > LONGEST_TOKEN:
-            fault = invalid_value(
-                "spec.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"
-            )
-            raise invalid(("authentication.k8s.io", "TokenRequest"), "", [fault])
+            fault = "may not specify a duration less than 10 minutes"
+        elif seconds > LONGEST_TOKEN:
+            fault = "may not specify a duration larger than 2^32 seconds"
+        if fault:
+            causes = [invalid_value("spec.expirationSeconds", seconds, fault)]
+            raise invalid(("authentication.k8s.io", "TokenRequest"), "", causes)
+        audiences = spec.get("audiences") or [ISSUER]
+        given = {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": spec.get("boundObjectRef")}
         answer: Object = {
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",
@@ -136,14 +119,17 @@ class Subresources:
                 "uid": str(uuid.uuid4()),
                 "creationTimestamp": meta.now(),
             },
-            "spec": {
-                "audiences": audiences,
-                "expirationSeconds": seconds,
-                "boundObjectRef": spec.get("boundObjectRef"),
-            },
+            "spec": given,
             "status": {
-                "token": self.tokens.issue(record.load(), audiences, seconds),
+                "token": self.tokens.issue(account, audiences, seconds),
                 "expirationTimestamp": meta.now(seconds),
             },
         }
         return json_answer(answer, 201)
+
+
+def set_condition(pod: Object, condition: Object) -> None:
+    """Give a pod a condition since now, in place of one of the same type."""
+    status = pod.setdefault("status", {})
+    others = [each for each in status.get("conditions") or () if each["type"] != condition["type"]]
+    status["conditions"] = [*others, condition | {"lastProbeTime": None, "lastTransitionTime": meta.now()}]

@@ -81,6 +81,8 @@ def _faults(row: Object, field: str, value: Any, beside: Object) -> Iterator[Cau
         yield invalid_value(field, value, f"must be greater than or equal to {row['least']}")
     if "between" in row and not row["between"][0] <= value <= row["between"][1]:
         yield invalid_value(field, value, "must be between {} and {}, inclusive".format(*row["between"]))
+    if "absent" in row:
+        yield forbidden_value(field, row["absent"])
     if "needs" in row and row["needs"] not in beside:
         yield invalid_value(field, value, f"may not be specified when `{row['needs']}` is not specified")
     if "alone" in row and len(beside) > 1:

@@ -26,7 +26,6 @@ WITH_TEMPLATES = (*SCALABLE, "jobs.batch")
 QUARTER = "25%"
 JOB_UID, JOB_NAME = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 PERCENT = re.compile(r"[0-9]+%")
-JOB_COUNTS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
 JOB_FIXED = ("completions", "selector", "template", "completionMode", "managedBy")
 JOB_NOT_OFFERED = ("podFailurePolicy", "successPolicy", "backoffLimitPerIndex", "maxFailedIndexes")
 IMMUTABLE = "field is immutable"
@@ -76,27 +75,16 @@ def select_own_pods(item: Object) -> None:
 
 def deployment(item: Object) -> list[Cause]:
     spec = item["spec"]
-    causes = [*_not_negative(spec, "replicas"), *_replicated(spec), *_strategy(spec["strategy"])]
-    causes += _not_negative(spec, "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
+    causes = [*replicated(item), *_strategy(spec["strategy"])]
     if spec["progressDeadlineSeconds"] <= spec.get("minReadySeconds", 0):
         text = "must be greater than minReadySeconds"
         causes.append(invalid_value("spec.progressDeadlineSeconds", spec["progressDeadlineSeconds"], text))
     return causes
 
 
-def replica_set(item: Object) -> list[Cause]:
-    spec = item["spec"]
-    return [*_not_negative(spec, "replicas", "minReadySeconds"), *_replicated(spec)]
-
-
-def selector_update(old: Object, new: Object) -> list[Cause]:
-    return _immutable(old["spec"], new["spec"], "selector")
-
-
 def job(item: Object) -> list[Cause]:
     spec, template = item["spec"], item["spec"]["template"]
-    causes = _not_negative(spec, *JOB_COUNTS)
-    causes += _template(template)
+    causes = _template(template)
     policy = template["spec"].get("restartPolicy")
     if policy == "Always":
         causes.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
@@ -122,36 +110,22 @@ def budget(item: Object) -> list[Cause]:
         causes.append(invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
     for name in ("minAvailable", "maxUnavailable"):
         causes += _share(f"spec.{name}", spec.get(name, 0), bounded=True)
-    policy, policies = spec.get("unhealthyPodEvictionPolicy", "IfHealthyBudget"), ["AlwaysAllow", "IfHealthyBudget"]
-    if policy not in policies:
-        causes.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, policies))
     return causes
-
-
-def _not_negative(spec: Object, *names: str) -> list[Cause]:
-    return [invalid_value(f"spec.{name}", spec[name], NOT_NEGATIVE) for name in names if spec.get(name, 0) < 0]
 
 
 def _immutable(old: Object, new: Object, *names: str) -> list[Cause]:
     return [invalid_value(f"spec.{name}", new.get(name), IMMUTABLE) for name in names if old.get(name) != new.get(name)]
 
 
-def _replicated(spec: Object) -> list[Cause]:
+def replicated(item: Object) -> list[Cause]:
     """Selector and template of what keeps a number of pods."""
-    selector, causes = spec.get("selector"), []
+    spec, causes = item["spec"], []
+    selector = spec.get("selector")
     if selector is None:
         causes.append(required("spec.selector"))
     elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
         causes.append(invalid_value("spec.selector", selector, "empty selector is invalid for deployment"))
-    template = spec["template"]
-    causes += (_fits(spec) if selector != {} else []) + _template(template)
-    policy = template["spec"].get("restartPolicy", "Always")
-    if policy != "Always":
-        causes.append(not_supported("spec.template.spec.restartPolicy", policy, ["Always"]))
-    if "activeDeadlineSeconds" in template["spec"]:
-        text = "activeDeadlineSeconds in ReplicaSet is not Supported"
-        causes.append(forbidden_value("spec.template.spec.activeDeadlineSeconds", text))
-    return causes
+    return causes + (_fits(spec) if selector != {} else []) + _template(spec["template"])
 
 
 def _fits(spec: Object) -> list[Cause]:
