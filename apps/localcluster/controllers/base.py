@@ -190,17 +190,26 @@ class Loop:
                     pass
 
     async def _look(self, key: Hashable) -> None:
+        name = type(self.controller).__name__
         try:
             again = await self.controller.look(key)
         except (StatusError, Moved) as error:
             # Somebody else was faster, mostly: the present state is another one by now.
-            count = self._refused[key] = self._refused.get(key, 0) + 1
-            again = min(FIRST_PAUSE * 2 ** min(count, 12), LONGEST_PAUSE)
-            log.debug("%s %s: %s", type(self.controller).__name__, key, error)
+            log.debug("%s %s: %s", name, key, error)
+            again = self._pause(key)
+        except Exception:
+            # One object that somebody has written oddly must not stop what is done for all the others.
+            log.exception("%s cannot deal with %s", name, key)
+            again = self._pause(key)
         else:
             self._refused.pop(key, None)
         if again is not None:
             self.add([key], again)
+
+    def _pause(self, key: Hashable) -> float:
+        """Seconds until something that was refused is tried again: the longer, the more often it was."""
+        count = self._refused[key] = self._refused.get(key, 0) + 1
+        return min(FIRST_PAUSE * 2.0 ** min(count, 12), LONGEST_PAUSE)
 
 
 def pods_of(event: Event) -> Iterable[tuple[str, str]]:

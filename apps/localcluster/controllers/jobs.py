@@ -36,7 +36,8 @@ class Jobs(Controller):
     """Looks at jobs, and at pods whose job has gone."""
 
     def first(self) -> Iterable[Place]:
-        return [(each.resource, *each.key) for name in (JOBS, "pods") for each in self.store.select(name)]
+        jobs, pods = self.store.select(JOBS), self.store.select("pods")
+        return [(each.resource, *each.key) for each in (*jobs, *filter(_may_be_tracked, pods))]
 
     def stirred(self, event: Event) -> Iterable[Place]:
         record = event.record
@@ -47,7 +48,7 @@ class Jobs(Controller):
         owners = {uid for _, uid in pods_of(event)}
         jobs = self.store.select(JOBS, record.key[0])
         found = [(JOBS, *each.key) for each in jobs if each.uid in owners or not owners]
-        return found or [("pods", *record.key)]
+        return found or ([("pods", *record.key)] if _may_be_tracked(record) else ())
 
     async def look(self, key: Place) -> float | None:
         resource, *place = key
@@ -83,6 +84,10 @@ class Jobs(Controller):
             return left
         self.cluster.delete(record, "Foreground")
         return None
+
+
+def _may_be_tracked(pod: Record) -> bool:
+    return TRACKED.encode() in pod.raw
 
 
 async def untrack(cluster: Cluster, pod: Record) -> Record | None:
