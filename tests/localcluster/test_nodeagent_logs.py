@@ -11,6 +11,8 @@ import pytest
 from apps.localcluster.nodeagent.crilog import CHUNK, CriWriter, generations, parse, stamp
 from apps.localcluster.nodeagent.logreader import LogOptions, read
 from apps.localcluster.nodeagent.logserver import Refusal, parse_options
+from tests.localcluster.contract.cases import load
+from tests.localcluster.contract.rows import APPENDED, recorded_log
 
 
 def entry(second: int, text: str, tag: str = "F") -> str:
@@ -122,6 +124,30 @@ async def test_following_waits_for_a_log_that_is_not_there_yet(tmp_path: Path) -
     assert await asyncio.wait_for(anext(reader), 3) == b"late\n"
     await reader.aclose()
     await task
+
+
+RECORDED = {
+    name: case for name, case in load().items() if name.startswith("06-log-") and case["response"]["status"] == 200
+}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+async def test_the_recorded_log_is_read_as_a_real_node_read_it(tmp_path: Path, name: str) -> None:
+    """Times are as recorded here; a log that is written while the test runs has others."""
+    (tmp_path / "log").write_text("".join(recorded_log()))
+    wanted, query = RECORDED[name]["response"], RECORDED[name]["request"].get("query", {})
+    options = parse_options(query, datetime.now(UTC))
+    reader = read(tmp_path / "log", options, lambda: False)
+    if "lines" not in wanted:
+        text = b"".join([data async for data in reader]).decode()
+        expected = wanted.get("body_text", "")
+        assert (text[: len(expected)] if wanted.get("body_is") else text) == expected
+        return
+    assert await anext(reader) == wanted["lines"][0]["text"].encode() + b"\n"
+    with (tmp_path / "log").open("a") as log:
+        log.write(APPENDED)
+    assert await anext(reader) == wanted["lines"][1]["text"].encode() + b"\n"
+    await reader.aclose()
 
 
 def test_stamps_compare_as_text() -> None:
