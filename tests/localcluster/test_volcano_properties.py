@@ -22,11 +22,14 @@ from tests.localcluster.volcano_random import (
     CLASSES,
     COUNTED,
     CPU,
+    DESERVING,
     GPU,
+    LENT,
     NODES,
     PODS,
     QUEUES,
     SETTINGS,
+    WANTED_BACK,
     Wish,
     World,
     known_queues,
@@ -225,17 +228,36 @@ def settle(world: World) -> None:
             return
 
 
-@pytest.mark.timeout(600)  # seconds of work; a deeper look takes longer
-@settings(
-    max_examples=int(os.environ.get(DEEPER, "1000")),
-    derandomize=DEEPER not in os.environ,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+def play(fleet: list[Object], queues: dict[str, Object], gangs: list[Wish], setting: str) -> None:
+    scheduler = SETTINGS[setting]
+    known = known_queues(queues, hierarchy=scheduler.has("capacity", "enableHierarchy"))
+    world = World(scheduler, [node(number, wish) for number, wish in enumerate(fleet)], known)
+    for wish in gangs:
+        if wish.ends_one:
+            world.end()
+        world.submit(wish)
+        settle(world)
+
+
+def examples(number: int) -> settings:
+    return settings(
+        max_examples=int(os.environ.get(DEEPER, number)),
+        derandomize=DEEPER not in os.environ,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+
+
+SLOW = pytest.mark.timeout(0 if DEEPER in os.environ else 300)
+LABELS = ("dept", "qa", "qb", "qc")
+
+
+@SLOW
+@examples(1000)
 @given(
     NODES,
-    st.fixed_dictionaries(dict.fromkeys(("dept", "qa", "qb", "qc"), QUEUES)),
+    st.fixed_dictionaries(dict.fromkeys(LABELS, QUEUES)),
     wishes(["low", "low", ""], ["qa", "qa", "qa", "qc", "default"]),  # they fill the fleet
     wishes(["high", "high", "low"], ["qb", "qb", "qa", "qc"]),  # and these want it
     st.sampled_from([*SETTINGS, *["hierarchy", *CROWDED] * 3]),
@@ -243,11 +265,20 @@ def settle(world: World) -> None:
 def test_no_session_breaks_a_rule(
     fleet: list[Object], queues: dict[str, Object], first: list[Wish], then: list[Wish], setting: str
 ) -> None:
-    scheduler = SETTINGS[setting]
-    known = known_queues(queues, hierarchy=scheduler.has("capacity", "enableHierarchy"))
-    world = World(scheduler, [node(number, wish) for number, wish in enumerate(fleet)], known)
-    for wish in first + then:
-        if wish.ends_one:
-            world.end()
-        world.submit(wish)
-        settle(world)
+    play(fleet, queues, first + then, setting)
+
+
+@SLOW
+@examples(300)
+@given(
+    st.integers(1, 4),
+    st.fixed_dictionaries(dict.fromkeys(LABELS, DESERVING)),
+    st.lists(LENT, min_size=2, max_size=6),
+    st.lists(WANTED_BACK, min_size=1, max_size=3),
+    st.sampled_from([*CROWDED, "hierarchy"]),
+)
+def test_what_is_lent_comes_back_by_the_rules(
+    size: int, queues: dict[str, Object], lent: list[Wish], wanted: list[Wish], setting: str
+) -> None:
+    fleet = [{GPU: 8, CPU: 64, PODS: 16, "ill": ""}] * size
+    play(fleet, queues, lent + wanted, setting)

@@ -64,10 +64,36 @@ def wishes(priorities: list[str], queues: list[str]) -> st.SearchStrategy[list[W
     return st.lists(one, min_size=1, max_size=4)
 
 
+LENT = st.builds(
+    Wish,
+    st.integers(1, 4).map(lambda pods: ((pods, 1),)),
+    st.sampled_from([4, 2, 8]),
+    st.just(1),
+    st.sampled_from(["qa", "qa", "qc"]),
+    st.just("low"),
+)
+WANTED_BACK = st.builds(
+    Wish,
+    st.integers(1, 2).map(lambda pods: ((pods, pods),)),
+    st.sampled_from([8, 4]),
+    st.just(1),
+    st.sampled_from(["qb", "qb", "qc"]),
+    st.just("low"),
+)
+"""Small jobs that fill a fleet beyond what their queues deserve, and jobs of the queues that have less than that."""
+
 AMOUNT = st.integers(0, 32)
 QUEUES = st.fixed_dictionaries(
     {"reclaimable": st.sampled_from([True, True, True, False]), "closed": st.sampled_from([False] * 7 + [True])},
     optional={"capability": AMOUNT, "deserved": AMOUNT, "guarantee": st.integers(0, 8)},
+)
+DESERVING = st.fixed_dictionaries(
+    {
+        "reclaimable": st.sampled_from([True, True, True, False]),
+        "closed": st.just(False),
+        "deserved": st.integers(0, 16),
+    },
+    optional={"guarantee": st.integers(0, 12), "capability": st.integers(4, 24)},
 )
 ILLS = ("cordoned", "tainted", "dead")
 NODES = st.lists(
@@ -97,11 +123,15 @@ def node(number: int, wish: Object) -> Object:
 
 
 def queue(label: str, wish: Object, parent: str) -> Object:
-    spec: Object = {"reclaimable": wish["reclaimable"]} | ({"parent": parent} if parent else {})
-    spec |= {kind: {GPU: str(wish[kind])} for kind in ("capability", "deserved") if kind in wish}
-    if "guarantee" in wish:
-        spec["guarantee"] = {"resource": {GPU: str(wish["guarantee"])}}
-    return open_queue(label, **spec)
+    """Deserved at least what is guaranteed, and allowed at least what is deserved: admission takes no other."""
+    limits = {kind: wish[kind] for kind in ("capability", "deserved", "guarantee") if kind in wish}
+    for more, less in (("deserved", "guarantee"), ("capability", "deserved")):
+        if less in limits and (more in limits or more == "deserved"):
+            limits[more] = max(limits.get(more, 0), limits[less])
+    spec = {kind: {GPU: str(amount)} for kind, amount in limits.items()}
+    if "guarantee" in spec:
+        spec["guarantee"] = {"resource": spec["guarantee"]}
+    return open_queue(label, reclaimable=wish["reclaimable"], **({"parent": parent} if parent else {}), **spec)
 
 
 @dataclass

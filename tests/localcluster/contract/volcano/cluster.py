@@ -134,6 +134,8 @@ def follow(exchange: Exchange, target: str, take: Callable[[str, Object], None],
                 take(event["type"], event["object"])
         except (httpx.HTTPError, KeyError, TypeError, ValueError):
             over.wait(0.3)  # the server is away or busy
+        except RuntimeError:
+            return  # the client was closed: so was the cluster
 
 
 class Recorder:
