@@ -42,12 +42,14 @@ class Cluster:
 
     async def create(self, resource: str, item: Object) -> Object:
         """Raises StatusError."""
+        await asyncio.sleep(0)  # let requests in between
         namespace = item["metadata"].get("namespace", "")
         answer = await self.writer.create(self._request("POST", resource, namespace, "", "", item))
         return _read(answer.body)
 
     async def update(self, record: Record, item: Object, subresource: str = "") -> Object:
         """Write a changed object, or what of it belongs to a subresource. Raises StatusError, 409 when it has moved."""
+        await asyncio.sleep(0)
         item["metadata"]["resourceVersion"] = str(record.version)
         answer = await self.writer.update(self._request("PUT", record.resource, *record.key, subresource, item))
         return _read(answer.body)

@@ -6,7 +6,7 @@ Not looked at: ports of the host, volumes beyond whether a claim is there. Sprea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -32,7 +32,7 @@ HELPLESS = (UNSCHEDULABLE, TAINTED, NOT_SELECTED, SPREAD)
 TAINT_KEY = "node.kubernetes.io/unschedulable"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pod:
     """What counts of a pod."""
 
@@ -64,28 +64,60 @@ class Pod:
         return found
 
 
+@dataclass(eq=False)
 class Node:
-    """A node with the pods that are on it."""
+    """A node with the pods that are on it, and what they leave."""
 
-    def __init__(self, record: Record, on_it: list[Pod]) -> None:
-        self.name, self.labels, self.pods = record.key[1], record.labels, on_it
-        self.item = record.load()
-        allocatable = (self.item.get("status") or {}).get("allocatable") or {}
-        self.allocatable = {name: quantities.value(amount) for name, amount in allocatable.items()}
+    record: Record
+    item: Object
+    allocatable: Amounts
+    pods: list[Pod] = field(default_factory=list)
+    free: Amounts = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, record: Record) -> Node:
+        item = record.load()
+        allocatable = (item.get("status") or {}).get("allocatable") or {}
+        return cls(record, item, {name: quantities.value(amount) for name, amount in allocatable.items()})
 
     @property
-    def free(self) -> Amounts:
-        left = dict(self.allocatable)
-        for pod in self.pods:
-            for name, amount in pod.asks.items():
-                left[name] = left.get(name, Decimal(0)) - amount
-        return left
+    def name(self) -> str:
+        return self.record.key[1]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.record.labels
+
+    def with_pods(self, on_it: list[Pod]) -> Node:
+        node = replace(self, pods=[], free=dict(self.allocatable))
+        for pod in on_it:
+            node.add(pod)
+        return node
+
+    def add(self, pod: Pod) -> None:
+        self.pods.append(pod)
+        for name, amount in pod.asks.items():
+            self.free[name] = self.free.get(name, Decimal(0)) - amount
+
+    def remove(self, pod: Pod) -> None:
+        self.pods.remove(pod)
+        for name, amount in pod.asks.items():
+            self.free[name] += amount
 
     def load(self) -> tuple[float, int]:
         """How full it is: the largest part of cpu and memory that is taken, and the number of pods."""
-        free = self.free
-        parts = [1 - float(free[name] / whole) for name in ("cpu", "memory") if (whole := self.allocatable.get(name))]
+        parts = [
+            1 - float(self.free[name] / whole) for name in ("cpu", "memory") if (whole := self.allocatable.get(name))
+        ]
         return max(parts, default=0.0), len(self.pods)
+
+
+@dataclass
+class Memory:
+    """Pods and nodes by version, kept from pass to pass."""
+
+    pods: dict[int, Pod] = field(default_factory=dict)
+    nodes: dict[int, Node] = field(default_factory=dict)
 
 
 @dataclass
@@ -93,20 +125,20 @@ class View:
     """The cluster as one pass of the scheduler sees it."""
 
     store: Store
-    known: dict[int, Pod]
-    """Pods by version, kept from pass to pass."""
+    memory: Memory
 
     @cached_property
     def nodes(self) -> list[Node]:
+        records = [each for each in self.store.select("pods") if each.fields["spec.nodeName"]]
+        running = [each for each in records if each.fields["status.phase"] not in ENDED]
+        pods = {each.version: self.memory.pods.get(each.version) or Pod.read(each) for each in running}
+        found = self.store.select("nodes")
+        nodes = {each.version: self.memory.nodes.get(each.version) or Node.read(each) for each in found}
+        self.memory.pods, self.memory.nodes = pods, nodes
         placed: dict[str, list[Pod]] = {}
-        current: dict[int, Pod] = {}
-        for record in self.store.select("pods"):
-            if record.fields["spec.nodeName"] and record.fields["status.phase"] not in ENDED:
-                pod = current[record.version] = self.known.get(record.version) or Pod.read(record)
-                placed.setdefault(pod.node, []).append(pod)
-        self.known.clear()
-        self.known.update(current)
-        return [Node(record, placed.get(record.key[1], [])) for record in self.store.select("nodes")]
+        for pod in pods.values():
+            placed.setdefault(pod.node, []).append(pod)
+        return [node.with_pods(placed.get(node.name, [])) for node in nodes.values()]
 
     def faults(self, pod: Pod, node: Node) -> list[str]:
         """Why a pod cannot go to a node, by the first rule that it breaks; empty when it can."""
@@ -118,8 +150,7 @@ class View:
             return [TAINTED]
         if not _selected(spec, node):
             return [NOT_SELECTED]
-        free = node.free
-        short = [name for name, amount in pod.asks.items() if amount > free.get(name, 0)]
+        short = [name for name, amount in pod.asks.items() if amount > node.free.get(name, 0)]
         if short:
             return [CROWDED if name == "pods" else f"Insufficient {name}" for name in short]
         if any(

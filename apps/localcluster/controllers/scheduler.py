@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import socket
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from apps.localcluster.apiserver import meta
 from apps.localcluster.apiserver.errors import StatusError
 from apps.localcluster.apiserver.store import Event, Record
 from apps.localcluster.controllers.base import Cluster, Controller
-from apps.localcluster.controllers.fitting import CROWDED, HELPLESS, Node, Pod, View, summary
+from apps.localcluster.controllers.fitting import CROWDED, HELPLESS, Memory, Node, Pod, View, summary
 from apps.localcluster.controllers.pods import ENDED, condition, now, set_condition
 
 Object = dict[str, Any]
@@ -28,7 +29,7 @@ class Scheduler(Controller):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._known: dict[int, Pod] = {}
+        self._memory = Memory()
 
     def first(self) -> Iterable[str]:
         return ALL
@@ -45,8 +46,14 @@ class Scheduler(Controller):
 
     async def look(self, key: str) -> None:
         waiting = [Pod.read(each) for each in self.store.select("pods") if _waits(each)]
-        view = View(self.store, self._known)
+        view = View(self.store, self._memory)
         for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.born, pod.record.key)):
+            version = self.store.version
+            await asyncio.sleep(0)  # let requests in between
+            if self.store.version != version:
+                view = View(self.store, self._memory)
+            if self.store.get("pods", pod.record.key) is not pod.record:
+                continue  # it has changed, and is looked at again
             if (missing := self._missing_claim(pod)) is not None:
                 told = f'persistentvolumeclaim "{missing}" not found. not found'
                 await self._fail(pod, f"0/{len(view.nodes)} nodes are available: {told}")
@@ -71,7 +78,7 @@ class Scheduler(Controller):
         scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": meta.now()}
         set_condition(item["status"], scheduled)
         pod = Pod.read(self.store.put("pods", pod.record.key, item, pod.record.version))
-        node.pods.append(pod)
+        node.add(pod)
         space, name = pod.record.key
         told = f"Successfully assigned {space}/{name} to {node.name}"
         await self._tell(pod.record, "Normal", "Scheduled", "Binding", told)
@@ -94,27 +101,26 @@ class Scheduler(Controller):
             await self.cluster.update(record, item, "status")
         for victim in chosen:
             await self._evict(victim, node)
-            node.pods.remove(victim)
+            node.remove(victim)
 
     def _victims(self, pod: Pod, view: View, node: Node) -> list[Pod]:
         """The pods of lower priority whose going would make room, as few as will do; empty when there are none."""
         if pod.item["spec"].get("preemptionPolicy") == "Never":
             return []
-        everybody = node.pods
-        lower = sorted((each for each in everybody if each.priority < pod.priority), key=lambda each: -each.priority)
-        node.pods = [each for each in everybody if each not in lower]
-        try:
-            if view.faults(pod, node):
-                return []
-            going = []
+        lower = sorted((each for each in node.pods if each.priority < pod.priority), key=lambda each: -each.priority)
+        for each in lower:
+            node.remove(each)
+        enough = not view.faults(pod, node)
+        going = [] if enough else lower
+        if enough:
             for each in lower:
-                node.pods.append(each)
+                node.add(each)
                 if view.faults(pod, node):
-                    node.pods.pop()
+                    node.remove(each)
                     going.append(each)
-            return going
-        finally:
-            node.pods = everybody
+        for each in going:
+            node.add(each)
+        return going if enough else []
 
     async def _evict(self, victim: Pod, node: Node) -> None:
         record = self.store.get("pods", victim.record.key)
