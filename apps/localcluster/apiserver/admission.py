@@ -13,12 +13,12 @@ from typing import Any, Protocol
 
 import yaml
 
-from apps.localcluster.apiserver import addresses, escalation, limits, meta, pods, podsecurity, workloads
+from apps.localcluster.apiserver import addresses, limits, meta, pods, podsecurity, workloads
 from apps.localcluster.apiserver.definitions import DEFINITIONS
 from apps.localcluster.apiserver.errors import StatusError, forbidden, invalid, not_found
 from apps.localcluster.apiserver.kinds import Registry
 from apps.localcluster.apiserver.quota import Quotas
-from apps.localcluster.apiserver.rbac import Rbac
+from apps.localcluster.apiserver.rbac import Rbac, check_escalation
 from apps.localcluster.apiserver.requests import Request
 from apps.localcluster.apiserver.store import Store
 
@@ -81,7 +81,7 @@ class Admission:
 
     async def validate(self, operation: Operation) -> None:
         if operation.item:
-            escalation.check(self.rights, operation.request, operation.item, operation.old)
+            check_escalation(self.rights, operation.request, operation.item, operation.old)
         await self.hooks.validate(operation)
         if operation.name == "CREATE" and not operation.request.target.subresource:
             self._bounds(operation)

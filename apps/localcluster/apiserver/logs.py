@@ -68,22 +68,17 @@ class PodLogs:
         return Answer(200, content_type=TEXT, stream=_pieces(response))
 
     async def _open(self, address: str, path: str) -> httpx.Response:
-        known = self._schemes.get(address)
+        known, failure = self._schemes.pop(address, None), ""
         for scheme in [known] if known else ["http", "https"]:
-            url = f"{scheme}://{address}{path}"
+            request = self._client.build_request("GET", f"{scheme}://{address}{path}")
             try:
-                response = await self._client.send(self._client.build_request("GET", url), stream=True)
-            except (httpx.RemoteProtocolError, httpx.ReadError) as error:
-                self._schemes.pop(address, None)
-                failure: Exception = error
+                response = await self._client.send(request, stream=True)
             except httpx.HTTPError as error:
-                self._schemes.pop(address, None)
-                message = f'Get "https://{address}{path}": dial tcp {address}: connect: {str(error) or "timed out"}'
-                raise StatusError(500, "", message) from error
+                failure = str(error) or "timed out"
             else:
-                self._schemes[address] = str(scheme)
+                self._schemes[address] = scheme
                 return response
-        raise StatusError(500, "", f'Get "https://{address}{path}": {failure}')
+        raise StatusError(500, "", f'Get "https://{address}{path}": dial tcp {address}: connect: {failure}')
 
 
 async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
@@ -109,10 +104,8 @@ def _options(request: Request) -> dict[str, str]:
         try:
             datetime.fromisoformat(query["sinceTime"])
         except ValueError as error:
-            sent = query["sinceTime"]
-            raise bad_request(
-                f'parsing time "{sent}" as "2006-01-02T15:04:05Z07:00": cannot parse "{sent}" as "2006"'
-            ) from error
+            parsed = f'parsing time "{query["sinceTime"]}" as "2006-01-02T15:04:05Z07:00"'
+            raise bad_request(f'{parsed}: cannot parse "{query["sinceTime"]}" as "2006"') from error
         if "sinceSeconds" in query:
             causes.append(forbidden_value("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
     if "stream" in request.query:

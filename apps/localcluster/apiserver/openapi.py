@@ -17,7 +17,9 @@ Object = dict[str, Any]
 REFERENCE = "#/components/schemas/"
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 WRITE_OPTIONS = ("dryRun", "fieldManager", "fieldValidation")
-VERBS_OF = {"get": "get", "put": "update", "patch": "patch", "delete": "delete"}
+ON_MANY = {"get": "list", "post": "create"}
+ON_ONE = {"get": "get", "put": "update", "patch": "patch", "delete": "delete"}
+ACTIONS = {"create": "post", "update": "put"}
 
 
 class OpenApi:
@@ -67,16 +69,11 @@ def _document(kinds: list[Kind]) -> Object:
         paths |= _paths(kind, name)
     todo = list(definitions.values())
     while todo:
-        for name in _references(todo.pop()):
-            if name not in definitions:
-                definitions[name] = known[name]
-                todo.append(known[name])
-    return {
-        "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "v1.36.1"},
-        "paths": paths,
-        "components": {"schemas": definitions},
-    }
+        for name in set(_references(todo.pop())) - definitions.keys():
+            definitions[name] = known[name]
+            todo.append(known[name])
+    info = {"title": "Kubernetes", "version": "v1.36.1"}
+    return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": definitions}}
 
 
 def _definition(kind: Kind, known: dict[str, Object]) -> tuple[str, Object]:
@@ -91,46 +88,31 @@ def _definition(kind: Kind, known: dict[str, Object]) -> tuple[str, Object]:
 
 
 def _references(node: Any) -> Iterator[str]:
-    if isinstance(node, dict):
-        if isinstance(node.get("$ref"), str):
-            yield node["$ref"].removeprefix(REFERENCE)
-        for child in node.values():
-            yield from _references(child)
-    elif isinstance(node, list):
-        for child in node:
-            yield from _references(child)
+    children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    if isinstance(node, dict) and isinstance(node.get("$ref"), str):
+        yield node["$ref"].removeprefix(REFERENCE)
+    for child in children:
+        yield from _references(child)
 
 
 def _paths(kind: Kind, definition: str) -> Object:
-    """The paths of a kind with what can be done on each."""
+    """The collection and the object with what can be done to them: kubectl finds schemas and parameters by these."""
     prefix = f"/{_place(kind.group, kind.version)}"
     inside = f"{prefix}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else f"{prefix}/{kind.plural}"
     paths: Object = {}
-    if "list" in kind.verbs:
-        paths[f"{prefix}/{kind.plural}"] = {"get": _operation(kind, "list", definition)}
-    if "create" in kind.verbs:
-        paths.setdefault(inside, {})["post"] = _operation(kind, "post", definition)
-    if "list" in kind.verbs:
-        paths[inside]["get"] = _operation(kind, "list", definition)
-        for place, verbs in ((inside + "/{name}", kind.verbs), *_below(kind, inside)):
-            paths[place] = {
-                method: _operation(kind, method, definition) for method, verb in VERBS_OF.items() if verb in verbs
-            }
+    for place, methods in ((inside, ON_MANY), (inside + "/{name}", ON_ONE)):
+        offered = {method: _operation(kind, verb, definition) for method, verb in methods.items() if verb in kind.verbs}
+        if offered:
+            paths[place] = offered
     return paths
 
 
-def _below(kind: Kind, inside: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for name, (body, verbs) in kind.subresources.items():
-        if body == kind.kind:
-            yield f"{inside}/{{name}}/{name}", verbs
-
-
-def _operation(kind: Kind, action: str, definition: str) -> Object:
-    options = [] if action in ("get", "list") else [*WRITE_OPTIONS, *(["force"] if action == "patch" else [])]
-    content = {"application/json": {"schema": {"$ref": REFERENCE + definition}}} if action != "list" else {}
+def _operation(kind: Kind, verb: str, definition: str) -> Object:
+    options = () if verb in ("get", "list") else (*WRITE_OPTIONS, *(("force",) if verb == "patch" else ()))
+    content = {"application/json": {"schema": {"$ref": REFERENCE + definition}}} if verb != "list" else {}
     return {
         "parameters": [{"name": name, "in": "query", "schema": {"type": "string"}} for name in options],
         "responses": {"200": {"description": "OK", "content": content}},
-        "x-kubernetes-action": action,
+        "x-kubernetes-action": ACTIONS.get(verb, verb),
         "x-kubernetes-group-version-kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
     }

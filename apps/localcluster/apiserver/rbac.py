@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,13 @@ Object = dict[str, Any]
 GROUP = "rbac.authorization.k8s.io"
 VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 ON_MANY = {"get": "list", "delete": "deletecollection"}
+TOLD = {
+    "APIGroups": "apiGroups",
+    "Resources": "resources",
+    "ResourceNames": "resourceNames",
+    "NonResourceURLs": "nonResourceURLs",
+    "Verbs": "verbs",
+}
 
 
 def verb_of(request: Request) -> str:
@@ -159,3 +167,53 @@ def _refusal(request: Request, ask: Ask) -> StatusError:
 
 def path_refusal(user: User, verb: str, path: str) -> StatusError:
     return StatusError(403, "Forbidden", f'forbidden: User "{user.name}" cannot {verb} path "{path}"', {})
+
+
+def check_escalation(rbac: Rbac, request: Request, new: Object, old: Object | None) -> None:
+    """Nobody grants rights that they do not hold: raise StatusError 403 when a role or binding gives more than its
+    writer holds, who may neither escalate nor bind."""
+    user, kind, before = request.user, request.kind, old or {}
+    if kind.group != GROUP or MASTERS in user.groups:
+        return
+    if kind.kind in ("Role", "ClusterRole"):
+        rules, unchanged = new.get("rules") or [], (new.get("rules") or []) == (before.get("rules") or [])
+        way_out = Ask("escalate", GROUP, kind.plural, request.namespace, request.name)
+    else:
+        reference = new.get("roleRef") or {}
+        rules, unchanged = rbac.role_rules(reference, request.namespace), new.get("subjects") == before.get("subjects")
+        plural = "roles" if reference.get("kind") == "Role" else "clusterroles"
+        way_out = Ask("bind", GROUP, plural, request.namespace, reference.get("name", ""))
+    if (old is not None and unchanged) or rbac.reason(user, way_out) is not None:
+        return
+    held = rbac.rules_of(user, request.namespace)
+    missing = [rule | {"verbs": verbs} for rule in rules if (verbs := _missing_verbs(rule, held))]
+    if missing:
+        raise _overreach(request, new, missing)
+
+
+def _missing_verbs(rule: Object, held: list[Object]) -> list[str]:
+    """The verbs of a rule that are not held for all that it is about."""
+    things = [
+        (group, resource, "", name)
+        for group in rule.get("apiGroups") or ()
+        for resource in rule.get("resources") or ()
+        for name in rule.get("resourceNames") or [""]
+    ]
+    return [
+        verb
+        for verb in rule.get("verbs") or ()
+        if not all(any(covers(mine, Ask(verb, *thing)) for mine in held) for thing in things)
+        or not all(any(covers_path(mine, verb, path) for mine in held) for path in rule.get("nonResourceURLs") or ())
+    ]
+
+
+def _overreach(request: Request, new: Object, missing: list[Object]) -> StatusError:
+    groups = " ".join(map(json.dumps, request.user.groups))
+    head = f'user "{request.user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently held:'
+    name = request.name or new["metadata"].get("name", "")
+    return forbidden(request.kind, name, "\n".join([head, *map(_shown, missing)]))
+
+
+def _shown(rule: Object) -> str:
+    parts = [f"{title}:[{' '.join(map(json.dumps, rule[name]))}]" for title, name in TOLD.items() if rule.get(name)]
+    return "{" + ", ".join(parts) + "}"

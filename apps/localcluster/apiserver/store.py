@@ -89,10 +89,8 @@ class Collection:
     def within(self, namespace: str) -> Iterator[Record]:
         """In order of namespace and name; an empty namespace means all."""
         first = bisect_left(self.keys, (namespace, "")) if namespace else 0
-        for key in self.keys[first:]:
-            if namespace and key[0] != namespace:
-                return
-            yield self.records[key]
+        last = bisect_left(self.keys, (namespace + "\0", "")) if namespace else len(self.keys)
+        return map(self.records.__getitem__, self.keys[first:last])
 
 
 class Store:
@@ -156,12 +154,10 @@ class Store:
             return self.select(resource, namespace)
         state = {record.key: record for record in self.select(resource, namespace)}
         for event in reversed(self.events_after(version, resource)):
-            if namespace and event.record.key[0] != namespace:
-                continue
-            if event.before is None:
-                state.pop(event.record.key, None)
-            else:
+            if event.before is not None and namespace in ("", event.record.key[0]):
                 state[event.record.key] = event.before
+            else:
+                state.pop(event.record.key, None)
         return [state[key] for key in sorted(state)]
 
     def resources(self) -> list[str]:
@@ -177,23 +173,14 @@ class Store:
     def put(self, resource: str, key: Key, item: Object, seen: int) -> Record:
         """Write an object; `seen` is the version it is based on, 0 for "not there". Raises Moved."""
         self._check(resource, key, seen)
-        version = self.version + 1
-        item["metadata"]["resourceVersion"] = str(version)
-        record = self._record(resource, key, version, item)
-        self._append(record, gone=False)
-        return record
+        return self._append(resource, key, item, gone=False)
 
     def remove(self, resource: str, key: Key, seen: int) -> Record:
         """Delete an object for good; returns its last state at the version of the deletion. Raises Moved."""
         before = self._check(resource, key, seen)
         if before is None:
             raise Moved
-        version = self.version + 1
-        item = before.load()
-        item["metadata"]["resourceVersion"] = str(version)
-        record = self._record(resource, key, version, item)
-        self._append(record, gone=True)
-        return record
+        return self._append(resource, key, before.load(), gone=True)
 
     def listen(self, resource: str) -> asyncio.Event:
         """An asyncio event that is set after every write to a resource ("" for any); give it back to `unlisten`."""
@@ -226,14 +213,17 @@ class Store:
         fields = self._fields_of(resource, item)
         return Record(resource, key, version, raw, metadata.get("uid", ""), labels, fields, owners, deleting)
 
-    def _append(self, record: Record, *, gone: bool) -> None:
-        row = (record.version, record.resource, *record.key, int(gone), record.raw)
+    def _append(self, resource: str, key: Key, item: Object, *, gone: bool) -> Record:
+        item["metadata"]["resourceVersion"] = str(self.version + 1)
+        record = self._record(resource, key, self.version + 1, item)
+        row = (record.version, resource, *key, int(gone), record.raw)
         self._db.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", row)
         self._remember(record, gone=gone)
-        self.ring(record.resource)
+        self.ring(resource)
         self.ring("")
         if len(self._history) > HISTORY_EVENTS + TRIM or self._history_bytes > HISTORY_BYTES + 1_000_000:
             self._trim()
+        return record
 
     def _remember(self, record: Record, *, gone: bool) -> None:
         collection = self._collections.setdefault(record.resource, Collection())
