@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import logging
 import ssl
@@ -12,6 +11,7 @@ import sys
 from pathlib import Path
 
 import uvicorn
+import uvloop
 
 from apps.localcluster.apiserver.app import ApiServer
 from apps.localcluster.apiserver.bootstrap import prepare, write_kubeconfig, write_private
@@ -79,6 +79,7 @@ def main() -> None:
         host="127.0.0.1",
         port=arguments.port,
         access_log=False,
+        proxy_headers=False,
         log_config=None,
         lifespan="on",
         server_header=False,
@@ -88,7 +89,7 @@ def main() -> None:
         timeout_keep_alive=75,
     )
     log.info("serving %s, state in %s", server, arguments.dir)
-    asyncio.run(Server(config, app).serve())
+    uvloop.run(Server(config, app).serve())
 
 
 if __name__ == "__main__":

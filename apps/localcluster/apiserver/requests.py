@@ -50,21 +50,18 @@ class Target:
 
 def parse_path(path: str) -> Target:
     """`/api/v1/…` and `/apis/GROUP/VERSION/…`. An empty segment counts: `/namespaces//pods` means every namespace."""
-    parts = path.strip("/").split("/") if path != "/" else []
-    if len(parts) >= 3 and parts[0] == "api":
-        group, version, rest = "", parts[1], parts[2:]
-    elif len(parts) >= 4 and parts[0] == "apis":
-        group, version, rest = parts[1], parts[2], parts[3:]
-    else:
-        return Target(path)
-    namespace = ""
-    namespaced_children = len(rest) >= 3 and rest[0] == "namespaces"
-    if namespaced_children and not (group == "" and rest[2] in ("status", "finalize") and len(rest) == 3):
-        namespace, rest = rest[1], rest[2:]
-    elif rest[0] == "namespaces" and len(rest) > 1:
-        namespace = rest[1]
-    name = rest[1] if len(rest) > 1 else ""
-    return Target(path, group, version, rest[0], namespace, name, "/".join(rest[2:]))
+    match path.strip("/").split("/"):
+        case ["api", version, *rest] if rest:
+            group = ""
+        case ["apis", group, version, *rest] if rest:
+            pass
+        case _:
+            return Target(path)
+    namespace = rest[1] if rest[0] == "namespaces" and len(rest) > 1 else ""
+    of_namespace = group == "" and len(rest) == 3 and rest[2] in ("status", "finalize")
+    if rest[0] == "namespaces" and len(rest) > 2 and not of_namespace:
+        rest = rest[2:]
+    return Target(path, group, version, rest[0], namespace, "".join(rest[1:2]), "/".join(rest[2:]))
 
 
 @dataclass(frozen=True)
