@@ -22,22 +22,24 @@ SHIPPED = ("volcano.yaml", "foreign.yaml")
 
 def shipped() -> Iterator[Object]:
     """The definitions of a new cluster. Their files share parts, and types of Kubernetes itself, by `$ref`."""
+    core = schemas.read_definitions()
     for name in SHIPPED:
         text = Path(__file__).with_name(name).read_text()
         shared, *definitions = yaml.load_all(text, Loader=yaml.CSafeLoader)
         for definition in definitions:
-            yield _spelled_out(definition, shared["parts"])
+            yield _spelled_out(definition, shared["parts"], core)
 
 
-def _spelled_out(node: Any, parts: Object) -> Any:
+def _spelled_out(node: Any, parts: Object, core: dict[str, Object]) -> Any:
     if isinstance(node, list):
-        return [_spelled_out(each, parts) for each in node]
+        return [_spelled_out(each, parts, core) for each in node]
     if not isinstance(node, dict):
         return node
-    own = {name: _spelled_out(each, parts) for name, each in node.items() if name != "$ref"}
+    own = {name: _spelled_out(each, parts, core) for name, each in node.items() if name != "$ref"}
     if (reference := node.get("$ref")) is None:
         return own
-    target = _spelled_out(parts[reference], parts) if reference in parts else schemas.embedded(reference)
+    known = reference in parts
+    target = _spelled_out(parts[reference], parts, core) if known else schemas.embedded(reference, core)
     return target | own
 
 

@@ -100,9 +100,8 @@ METADATA = DEFINITIONS["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]
 CUSTOM_PROPERTIES: Object = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": METADATA}
 
 
-def embedded(name: str) -> Object:
+def embedded(name: str, definitions: dict[str, Object]) -> Object:
     """A type of Kubernetes itself (`core.v1.PodTemplateSpec`) as custom resource definitions spell it out."""
-    definitions = read_definitions()
     full = next(each for each in definitions if each.endswith(f".{name}"))
     return _spelled_out({"$ref": full}, definitions)
 
@@ -138,8 +137,21 @@ def of_kind(group: str, version: str, kind: str) -> Object:
 
 
 def of_custom(schema: Object) -> Object:
-    """The schema of a custom kind with what every object has."""
+    """The schema of a custom kind with what every object has. Equal parts are one: pod templates repeat themselves."""
+    schema = _shared(schema, {})
     return schema | {"properties": (schema.get("properties") or {}) | CUSTOM_PROPERTIES}
+
+
+def _shared(node: Any, known: dict[Any, Any]) -> Any:
+    if isinstance(node, dict):
+        node = {name: _shared(each, known) for name, each in node.items()}
+    elif isinstance(node, list):
+        node = [_shared(each, known) for each in node]
+    else:
+        return node
+    inner = node.items() if isinstance(node, dict) else enumerate(node)
+    key = tuple((name, id(each) if isinstance(each, dict | list) else (type(each), each)) for name, each in inner)
+    return known.setdefault((type(node), key), node)
 
 
 def subschema(schema: Object, name: str) -> Object:
