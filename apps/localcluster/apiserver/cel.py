@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 Object = dict[str, Any]
@@ -28,78 +29,71 @@ COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 
 
+Value = Callable[[Object], Any]
+
+
 class NotUnderstood(ValueError):
     """A rule that says more than is understood here."""
 
 
+@dataclass(frozen=True)
+class Rule:
+    """One rule. Such as are about what was before say nothing about a new value."""
+
+    value: Value
+    about_old: bool
+
+    def holds(self, new: Any, old: Any) -> bool:
+        """Raises KeyError where the rule reads a field that is not there."""
+        return bool(self.value({"self": new, "oldSelf": old}))
+
+
 @cache
-def parse(rule: str) -> ast.expr:
+def parse(rule: str) -> Rule:
     """Raises NotUnderstood."""
     try:
-        tree = ast.parse(WORDS.sub(lambda found: found[1] or PYTHON[found[2]], rule).strip(), mode="eval").body
+        tree = ast.parse(WORDS.sub(lambda found: found[1] or PYTHON[found[2]], rule).strip(), mode="eval")
     except SyntaxError as error:
         raise NotUnderstood(rule) from error
-    if not _understood(tree):
-        raise NotUnderstood(rule)
-    return tree
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return Rule(_compiled(tree.body), "oldSelf" in names)
 
 
-def _understood(node: ast.expr) -> bool:
-    match node:
-        case ast.Constant() | ast.Name(id="self" | "oldSelf"):
-            return True
-        case ast.Attribute(value=inner) | ast.UnaryOp(op=ast.Invert(), operand=inner):
-            return _understood(inner)
-        case ast.Call(func=ast.Name(id="has"), args=[ast.Attribute(value=inner)], keywords=[]):
-            return _understood(inner)
-        case ast.Call(func=ast.Name(id="size"), args=[inner], keywords=[]):
-            return _understood(inner)
-        case ast.Compare(left=left, ops=[comparison], comparators=[right]):
-            return type(comparison) in COMPARISONS and _understood(left) and _understood(right)
-        case ast.BoolOp(values=parts) | ast.List(elts=parts):
-            return all(map(_understood, parts))
-    return False
-
-
-def concerns_old(rule: str) -> bool:
-    """Whether it compares with what was before; such a rule says nothing about a new value."""
-    return any(isinstance(node, ast.Name) and node.id == "oldSelf" for node in ast.walk(parse(rule)))
-
-
-def holds(rule: str, value: Any, old: Any) -> bool:
-    """Raises KeyError where the rule reads a field that is not there."""
-    return bool(_value(parse(rule), {"self": value, "oldSelf": old}))
-
-
-def _value(node: ast.expr, names: Object) -> Any:
+def _compiled(node: ast.expr) -> Value:
     match node:
         case ast.Constant(value=value):
-            return value
-        case ast.Name(id=name):
-            return names[name]
+            return lambda names: value
+        case ast.Name(id="self" | "oldSelf" as name):
+            return lambda names: names[name]
         case ast.List(elts=parts):
-            return [_value(part, names) for part in parts]
+            items = [_compiled(part) for part in parts]
+            return lambda names: [item(names) for item in items]
         case ast.Attribute(value=inner, attr=field):
-            return _value(inner, names)[field]
-        case ast.UnaryOp(operand=inner):
-            return not _value(inner, names)
-        case ast.Call(func=ast.Name(id="has"), args=[ast.Attribute(value=inner, attr=field)]):
-            return field in _value(inner, names)
-        case ast.Call(args=[inner]):
-            return len(_value(inner, names))
-        case ast.Compare(left=left, ops=[comparison], comparators=[right]):
-            return COMPARISONS[type(comparison)](_value(left, names), _value(right, names))
+            owner = _compiled(inner)
+            return lambda names: owner(names)[field]
+        case ast.UnaryOp(op=ast.Invert(), operand=inner):
+            denied = _compiled(inner)
+            return lambda names: not denied(names)
+        case ast.Call(func=ast.Name(id="has"), args=[ast.Attribute(value=inner, attr=field)], keywords=[]):
+            holder = _compiled(inner)
+            return lambda names: field in holder(names)
+        case ast.Call(func=ast.Name(id="size"), args=[inner], keywords=[]):
+            sized = _compiled(inner)
+            return lambda names: len(sized(names))
+        case ast.Compare(left=left, ops=[comparison], comparators=[right]) if type(comparison) in COMPARISONS:
+            compare, first, second = COMPARISONS[type(comparison)], _compiled(left), _compiled(right)
+            return lambda names: compare(first(names), second(names))
         case ast.BoolOp(op=op, values=parts):
-            return _joined(parts, names, decisive=isinstance(op, ast.Or))
-    raise NotUnderstood(ast.dump(node))
+            return partial(_joined, [_compiled(part) for part in parts], isinstance(op, ast.Or))
+    raise NotUnderstood(ast.unparse(node))
 
 
-def _joined(parts: Iterable[ast.expr], names: Object, *, decisive: bool) -> bool:
+def _joined(parts: list[Value], decisive: bool, names: Object) -> bool:
     """One part with the decisive value decides, whatever the others are, be they errors."""
     failed: KeyError | None = None
     for part in parts:
         try:
-            if _value(part, names) == decisive:
+            if part(names) == decisive:
                 return decisive
         except KeyError as error:
             failed = error

@@ -41,12 +41,11 @@ def _validate(schema: Object, value: Any, old: Any, path: str) -> list[Cause]:
 
 
 def _rule(rule: Object, value: Any, old: Any, path: str) -> Cause | None:
-    if old is None and cel.concerns_old(rule["rule"]):
-        return None
-    told = rule.get("message") or f"failed rule: {rule['rule']}"
+    parsed = cel.parse(rule["rule"])
     try:
-        if cel.holds(rule["rule"], value, old):
+        if (old is None and parsed.about_old) or parsed.holds(value, old):
             return None
+        told = rule.get("message") or f"failed rule: {rule['rule']}"
     except KeyError as error:
         told = f"rule evaluation error: no such key: {error.args[0]}"
     return Cause("FieldValueInvalid", f"Invalid value: {told}", path)

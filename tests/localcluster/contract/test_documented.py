@@ -71,3 +71,17 @@ def test_ways_of_asking_that_are_not_offered_are_refused(small: Exchange) -> Non
         small.send({"method": "GET", "path": "/api/v1/pods", "headers": {"Accept": "application/cbor"}}).status == 406
     )
     assert small.ask("PUT", "/api/v1/namespaces", {}).json["reason"] == "MethodNotAllowed"
+
+
+def test_a_definition_whose_rules_nobody_would_hold_is_refused(small: Exchange) -> None:
+    schema = {"type": "object", "x-kubernetes-validations": [{"rule": "self.all(key, key.size() > 2)"}]}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "rules", "kind": "Rule"}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "rules.lab.example.com"},
+        "spec": {"group": "lab.example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    answer = small.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    assert (answer.status, answer.json["reason"]) == (501, "NotImplemented")
