@@ -67,7 +67,7 @@ def wishes(priorities: list[str], queues: list[str]) -> st.SearchStrategy[list[W
 LENT = st.builds(
     Wish,
     st.integers(1, 4).map(lambda pods: ((pods, 1),)),
-    st.sampled_from([4, 2, 8]),
+    st.sampled_from([8, 4, 2]),
     st.just(1),
     st.sampled_from(["qa", "qa", "qc"]),
     st.just("low"),
@@ -87,13 +87,21 @@ QUEUES = st.fixed_dictionaries(
     {"reclaimable": st.sampled_from([True, True, True, False]), "closed": st.sampled_from([False] * 7 + [True])},
     optional={"capability": AMOUNT, "deserved": AMOUNT, "guarantee": st.integers(0, 8)},
 )
-DESERVING = st.fixed_dictionaries(
-    {
-        "reclaimable": st.sampled_from([True, True, True, False]),
-        "closed": st.just(False),
-        "deserved": st.integers(0, 16),
-    },
-    optional={"guarantee": st.integers(0, 12), "capability": st.integers(4, 24)},
+
+
+def deserving(least: int, most: int) -> st.SearchStrategy[Object]:
+    return st.fixed_dictionaries(
+        {
+            "reclaimable": st.sampled_from([True, True, True, False]),
+            "closed": st.just(False),
+            "deserved": st.integers(least, most),
+        },
+        optional={"guarantee": st.integers(0, 12), "capability": st.integers(4, 24)},
+    )
+
+
+LENDING = st.fixed_dictionaries(
+    {"dept": deserving(16, 32), "qa": deserving(0, 8), "qb": deserving(8, 24), "qc": deserving(0, 16)}
 )
 ILLS = ("cordoned", "tainted", "dead")
 NODES = st.lists(

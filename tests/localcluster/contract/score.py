@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import httpx
 import yaml
 
 from tests.localcluster.contract.cases import Case, load, steps
@@ -73,4 +74,6 @@ def outcome(row: Row, case: Case) -> tuple[str, str]:
         return "refused", str(refused)
     except AssertionError as wrong:
         return "wrong", str(wrong)
+    except httpx.HTTPError as broken:
+        return "wrong", f"no answer: {broken!r}"
     return "matched", ""
