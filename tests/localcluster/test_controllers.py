@@ -103,6 +103,25 @@ def test_a_rolling_update_stays_within_surge_and_availability(bench: Bench) -> N
     eventually(lambda: status(bench)["terminatingReplicas"] == 0)
     sets = bench.sets()
     assert {revision: each["spec"]["replicas"] for revision, each in sets.items()} == {"1": 0, "2": 4}
+    new = sets["2"]["metadata"]
+    assert {name.removeprefix("deployment.kubernetes.io/"): value for name, value in new["annotations"].items()} == {
+        "revision": "2",
+        "desired-replicas": "4",
+        "max-replicas": "5",
+    }
+    told = [tuple(each[name] for name in ("type", "status", "reason", "message")) for each in found["conditions"]]
+    assert told == [
+        ("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability."),
+        ("Progressing", "True", "NewReplicaSetAvailable", f'ReplicaSet "{new["name"]}" has successfully progressed.'),
+    ]
+    events = [each for each in bench.list("events") if each["involvedObject"]["kind"] == "Deployment"]
+    assert {each["reason"] for each in events} == {"ScalingReplicaSet"}
+    first, new_name = sets["1"]["metadata"]["name"], new["name"]
+    assert {each["message"] for each in events} >= {
+        f"Scaled up replica set {first} from 0 to 4",
+        f"Scaled up replica set {new_name} from 0 to 1",
+        f"Scaled down replica set {first} from 4 to 3",
+    }
     hashes = {each["metadata"]["labels"]["pod-template-hash"] for each in bench.list("pods")}
     assert hashes == {sets["2"]["metadata"]["name"].removeprefix("d-")}
 
