@@ -67,6 +67,7 @@ def test_ways_of_asking_that_are_not_offered_are_refused(small: Exchange) -> Non
 
     assert ask("/api/v1/namespaces", Impersonate_User="alice") == (501, "NotImplemented")
     assert ask("/openapi/v2") == (501, "NotImplemented")
+    assert ask("/readyz?verbose") == (501, "NotImplemented")
     assert (
         small.send({"method": "GET", "path": "/api/v1/pods", "headers": {"Accept": "application/cbor"}}).status == 406
     )
