@@ -256,6 +256,22 @@ async def test_pod_on_a_node_waits_for_its_agent(client: KubeClient) -> None:
         await client.get(f"{PODS}/p")
 
 
+async def test_a_service_keeps_the_address_that_it_was_given(client: KubeClient) -> None:
+    services, ports = "/api/v1/namespaces/default/services", [{"port": 80}]
+    first = await client.create(services, {"metadata": {"name": "first"}, "spec": {"ports": ports}})
+    address = first["spec"]["clusterIP"]
+    again = await client.replace(
+        f"{services}/first", {"metadata": {"name": "first"}, "spec": {"ports": [{"port": 81}]}}
+    )
+    assert again["spec"]["clusterIP"] == address
+    with pytest.raises(ApiError, match="may not change once set"):
+        await client.merge_patch(f"{services}/first", {"spec": {"clusterIP": "10.96.0.9"}})
+    with pytest.raises(ApiError, match="already allocated"):
+        await client.create(services, {"metadata": {"name": "b"}, "spec": {"clusterIP": address, "ports": ports}})
+    headless = await client.create(services, {"metadata": {"name": "h"}, "spec": {"clusterIP": "None", "ports": ports}})
+    assert headless["spec"]["clusterIPs"] == ["None"]
+
+
 async def test_children_go_with_their_owner_even_when_it_died_unseen(cluster: SmallCluster, client: KubeClient) -> None:
     owner = await client.create(MAPS, config_map("owner"))
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
