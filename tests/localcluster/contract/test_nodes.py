@@ -11,12 +11,16 @@ from pathlib import Path
 
 import httpx
 import pytest
+from kubernetes.client import CoreV1Api
+from kubernetes.config import new_client_from_config
+from kubernetes.stream import stream
 
 from tests.localcluster.contract.nodes import (
     STAY,
     Agent,
     Cluster,
     Kubectl,
+    Server,
     agent,
     condition,
     entry,
@@ -48,6 +52,18 @@ def test_exec_tells_why_it_could_not(kubectl: Kubectl, pods: Cluster, shell: str
     pods.ended("over")
     wait_for(lambda: pods.phase("over") == "Succeeded")
     assert "cannot exec into a container in a completed pod" in kubectl("exec", "over", "--", "true").stderr
+
+
+def test_exec_speaks_the_older_protocol_too(pods: Cluster, server: Server, shell: str) -> None:
+    """The Python client has v4.channel.k8s.io, in which stdin cannot be closed."""
+    api = CoreV1Api(new_client_from_config(str(server.kubeconfig)))
+    command = ["sh", "-c", "read word; echo got $word; echo err >&2; exit 4"]
+    wanted = {"stdin": True, "stdout": True, "stderr": True, "tty": False, "_preload_content": False}
+    asked = stream(api.connect_get_namespaced_pod_exec, shell, pods.namespace, command=command, **wanted)
+    asked.write_stdin("in\n")
+    asked.run_forever(timeout=30)
+    assert (asked.read_stdout(), asked.read_stderr(), asked.returncode) == ("got in\n", "err\n", 4)
+    asked.close()
 
 
 def test_exec_on_a_terminal_has_its_size(kubectl: Kubectl, shell: str) -> None:
