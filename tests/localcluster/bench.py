@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -76,17 +78,22 @@ class Kubelet(threading.Thread):
 
     def __init__(self, http: httpx.Client) -> None:
         super().__init__(daemon=True)
-        self.http, self.stop = http, threading.Event()
+        self.http, self.stop, self.beaten = http, threading.Event(), 0.0
 
     def run(self) -> None:
-        beaten = 0.0
         while not self.stop.wait(0.05):
-            if time.monotonic() > beaten + 5:
-                spec = {"renewTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
-                self.http.patch(f"{LEASES}/{NODE}", json={"spec": spec}, headers=MERGE)
-                beaten = time.monotonic()
-            for pod in self.http.get("/api/v1/pods", params={"fieldSelector": f"spec.nodeName={NODE}"}).json()["items"]:
-                self._play(pod)
+            try:
+                self._look()
+            except httpx.TransportError:
+                pass  # the API server is down just now
+
+    def _look(self) -> None:
+        if time.monotonic() > self.beaten + 5:
+            spec = {"renewTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+            self.http.patch(f"{LEASES}/{NODE}", json={"spec": spec}, headers=MERGE)
+            self.beaten = time.monotonic()
+        for pod in self.http.get("/api/v1/pods", params={"fieldSelector": f"spec.nodeName={NODE}"}).json()["items"]:
+            self._play(pod)
 
     def _play(self, pod: Object) -> None:
         metadata = pod["metadata"]
@@ -106,7 +113,21 @@ class Kubelet(threading.Thread):
             self.http.patch(path + "/status", json={"status": status}, headers=MERGE)
 
 
-def join(http: httpx.Client) -> None:
+@contextmanager
+def played(cluster: Any) -> Iterator[httpx.Client]:
+    """A client of a cluster whose only node is played until the block ends."""
+    trust = ssl.create_default_context(cadata=cluster.ca_pem)
+    headers = {"Authorization": f"Bearer {cluster.token}"}
+    with httpx.Client(base_url=cluster.server, verify=trust, headers=headers, trust_env=False, timeout=30) as http:
+        _join(http)
+        kubelet = Kubelet(http)
+        kubelet.start()
+        yield http
+        kubelet.stop.set()
+        kubelet.join()
+
+
+def _join(http: httpx.Client) -> None:
     """Give the cluster the node that is played."""
     ready = {"type": "Ready", "status": "True", "reason": "Played", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
     sizes = {"cpu": "8", "memory": "8Gi", "pods": "110"}

@@ -6,7 +6,6 @@ One node is played here: its pods run as soon as they are there, unless an annot
 from __future__ import annotations
 
 import base64
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import yaml
 
 from apps.localcluster.controllers.hashing import template_hash
 from deploy.testbed import Parts, control_plane
-from tests.localcluster.bench import FATE, MERGE, NODE, Bench, Kubelet, eventually, join
+from tests.localcluster.bench import FATE, MERGE, NODE, Bench, eventually, played
 from tests.needs import require
 from tests.small_cluster import small_cluster
 
@@ -35,26 +34,22 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if request.param == "real":
         require("apiserver")
     start = small_cluster(folder) if request.param == "small" else control_plane(folder, Parts(fleet=None, crds=()))
-    with start as running:
-        trust = ssl.create_default_context(cadata=running.ca_pem)
-        headers = {"Authorization": f"Bearer {running.token}"}
-        with httpx.Client(base_url=running.server, verify=trust, headers=headers, trust_env=False, timeout=30) as http:
-            join(http)
-            kubelet = Kubelet(http)
-            kubelet.start()
-            yield http
-            kubelet.stop.set()
-            kubelet.join()
+    with start as running, played(running) as http:
+        yield http
 
 
 @pytest.fixture
 def bench(cluster: httpx.Client, request: pytest.FixtureRequest) -> Iterator[Bench]:
     name = request.node.originalname.replace("_", "-")[:50].strip("-")
+    yield open_bench(cluster, name)
+    cluster.delete(f"/api/v1/namespaces/{name}")
+
+
+def open_bench(cluster: httpx.Client, name: str) -> Bench:
     bench = Bench(cluster, name)
     bench.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     eventually(lambda: not bench.gone("serviceaccounts", "default"))
-    yield bench
-    bench.ask("DELETE", f"/api/v1/namespaces/{name}")
+    return bench
 
 
 def template(fate: str = "Running", image: str = "example/serve:1", **spec: Any) -> Object:
@@ -359,3 +354,23 @@ def test_a_token_in_a_secret_lasts_as_long_as_the_secret(bench: Bench) -> None:
     assert found["status"]["userInfo"]["username"] == f"system:serviceaccount:{bench.namespace}:default"
     bench.delete("secrets", "t")
     eventually(lambda: bench.http.post(path, json=review, headers=headers).status_code == 401)
+
+
+def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path) -> None:
+    with small_cluster(tmp_path) as running, played(running) as http:
+        bench = open_bench(http, "killed")
+        bench.make(
+            "jobs.batch",
+            "j",
+            {"completions": 20, "parallelism": 4, "template": template("Succeeded", restartPolicy="Never")},
+        )
+        deployment(bench, 6, strategy=rolling(1, 1))
+        bench.patch("deployments.apps", "d", {"spec": {"template": template(image="example/serve:2")}})
+        for share in (2, 4):
+            eventually(lambda share=share: status(bench).get("updatedReplicas", 0) >= share)
+            running.kill("apiserver")
+            running.start("apiserver")
+        eventually(lambda: progress(bench) == ("True", "NewReplicaSetAvailable"))
+        assert {revision: each["spec"]["replicas"] for revision, each in bench.sets().items()} == {"1": 0, "2": 6}
+        eventually(lambda: ("Complete", "True", "CompletionsReached") in conditions(bench))
+        assert bench.get("jobs.batch", "j")["status"]["succeeded"] == 20 == len(bench.list("pods", "job-name=j"))
