@@ -18,6 +18,7 @@ from apps.localcluster.apiserver.errors import (
     StatusError,
     bad_request,
     conflict,
+    details_of,
     forbidden,
     invalid,
     invalid_value,
@@ -189,16 +190,17 @@ class Deleter:
 def check_preconditions(kind: Kind, record: Record, options: Options) -> None:
     """Raise StatusError 409 when uid or resourceVersion is not the expected one."""
     name = record.key[1]
+    qualified = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     for what, wanted, found, guess in (
         ("UID", options.uid, record.uid, "deleted and then recreated"),
         ("ResourceVersion", options.version, str(record.version), "modified"),
     ):
         if wanted and wanted != found:
             message = (
-                f'Operation cannot be fulfilled on {kind.kind} "{name}": the {what} in the precondition ({wanted}) '
+                f'Operation cannot be fulfilled on {qualified} "{name}": the {what} in the precondition ({wanted}) '
                 f"does not match the {what} in record ({found}). The object might have been {guess}"
             )
-            raise StatusError(409, "Conflict", message, {"name": name, "kind": kind.kind})
+            raise StatusError(409, "Conflict", message, details_of(kind, name, by_kind=True))
 
 
 def _terminating() -> Object:

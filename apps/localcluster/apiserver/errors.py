@@ -93,8 +93,9 @@ def not_found(kind: Kind, name: str) -> StatusError:
     return StatusError(404, "NotFound", f'{kind.resource} "{name}" not found', details_of(kind, name))
 
 
-def already_exists(kind: Kind, name: str) -> StatusError:
-    return StatusError(409, "AlreadyExists", f'{kind.resource} "{name}" already exists', details_of(kind, name))
+def already_exists(kind: Kind, name: str, *, deleting: bool = False) -> StatusError:
+    why = "object is being deleted: " if deleting else ""
+    return StatusError(409, "AlreadyExists", f'{why}{kind.resource} "{name}" already exists', details_of(kind, name))
 
 
 def conflict(kind: Kind, name: str, why: str) -> StatusError:

@@ -95,7 +95,8 @@ def after_update(schema: Object, old: Object, new: Object, manager: Manager, now
     owners = read(old)
     difference = compare(schema, _bare(old), _bare(new))
     changed = difference.changed - UNOWNED
-    if changed or difference.removed:
+    unowned = old and not owners  # then nobody owns anything of it before somebody applies
+    if (changed or difference.removed) and not unowned:
         for owned in owners.values():
             owned.fields -= difference.removed
             if owned.manager.identity != manager.identity:
@@ -119,6 +120,9 @@ def apply(schema: Object, live: Object, applied: Object, manager: Manager, *, fo
     Gives the merged object and its new owners, times unset where they change. Raises StatusError 409 on conflicts.
     """
     owners = read(live)
+    if live and not owners:
+        first = Manager("before-first-apply", "Update", manager.api_version)
+        owners[first.identity] = Owned(first, compare(schema, {}, _bare(live)).changed - UNOWNED)
     mine = owners.pop(manager.identity, Owned(manager, set()))
     claimed = fields_of(schema, _bare(applied)) - UNOWNED
     merged = _merged(schema, live, applied)

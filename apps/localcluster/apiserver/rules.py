@@ -113,8 +113,10 @@ def _service(service: Object) -> None:
     for port in spec.get("ports") or ():
         port.setdefault("targetPort", port.get("port"))
     if spec["type"] != "ExternalName":
-        spec.setdefault("ipFamilies", ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        # Whoever names the endpoints of a headless Service may name addresses of both families.
+        both = spec.get("clusterIP") == "None" and not spec.get("selector")
+        spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if both else ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
         spec.setdefault("internalTrafficPolicy", "Cluster")
 
 

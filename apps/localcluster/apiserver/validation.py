@@ -256,7 +256,7 @@ def secret(item: Object) -> list[Cause]:
 def data_update(old: Object, new: Object) -> list[Cause]:
     if not old.get("immutable"):
         return []
-    changed = [name for name in ("data", "binaryData", "immutable") if old.get(name) != new.get(name)]
+    changed = [name for name in ("immutable", "data", "binaryData") if old.get(name) != new.get(name)]
     return [forbidden_value(name, "field is immutable when `immutable` is set") for name in changed]
 
 

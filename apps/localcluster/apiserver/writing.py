@@ -98,7 +98,7 @@ class Writer:
         record = self._live(request)
         if request.kind.custom and not new["metadata"].get("resourceVersion"):
             fault = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid(request.kind, request.name, [fault])
+            raise invalid((request.kind.group, request.kind.plural), request.name, [fault])
         _check_base(request, record, new["metadata"])
         return await self.change(request, Change(record, record.load(), new, warnings=warnings))
 
@@ -181,8 +181,8 @@ class Writer:
         """The JSON of what is stored in the end. Raises Moved."""
         kind, record, metadata = request.kind, change.record, new["metadata"]
         key = (request.namespace, metadata["name"])
-        if record is None and self.store.get(kind.resource, key) is not None:
-            raise already_exists(kind, key[1])
+        if record is None and (there := self.store.get(kind.resource, key)) is not None:
+            raise already_exists(kind, key[1], deleting="deletionTimestamp" in there.load()["metadata"])
         if record and new == change.old:
             return record_json(kind, record)
         if request.dry_run:

@@ -89,6 +89,16 @@ class Exchange:
         request = {"method": method, "path": path, "headers": {"Content-Type": kind} if body is not None else {}}
         return self.send(request | ({} if body is None else {"body": body}), patient=True)
 
+    def events(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The events of a watch, until the server ends it or the caller has enough."""
+        response = self._http.send(self.build(request), stream=True)
+        try:
+            assert response.status_code == 200, response.read()
+            for line in response.iter_lines():
+                yield json.loads(line)
+        finally:
+            response.close()
+
     def build(self, request: dict[str, Any], read_seconds: float = READ_SECONDS) -> httpx.Request:
         headers = {name: _written_out(value).strip() for name, value in request.get("headers", {}).items()}
         content = _content(request)
