@@ -256,12 +256,12 @@ def test_rollout_status_history_and_undo(kubectl: Kubectl) -> None:
 
 
 def test_scale_and_the_columns_of_deployments(kubectl: Kubectl) -> None:
-    kubectl.run("apply", "-f", "-", text=DEPLOYMENT.format(name="wide", replicas=1, words="x"))
+    kubectl.run("create", "deployment", "-n", "lab", "wide", "--image=maas/shell:1", "--", "sleep", "1000")
     assert kubectl.run("scale", "-n", "lab", "deployment/wide", "--replicas=2") == "deployment.apps/wide scaled\n"
     kubectl.run("wait", "-n", "lab", "deploy/wide", "--for=jsonpath={.status.availableReplicas}=2", "--timeout=50s")
     head, row = kubectl.run("get", "deploy", "-n", "lab", "wide", "-o", "wide").strip().split("\n")
     assert head.split() == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE", "CONTAINERS", "IMAGES", "SELECTOR"]
-    assert row.split()[:4] + row.split()[5:] == ["wide", "2/2", "2", "2", "main", "maas/shell:1", "app=wide"]
+    assert row.split()[:4] + row.split()[5:] == ["wide", "2/2", "2", "2", "shell", "maas/shell:1", "app=wide"]
     assert "2 desired | 2 updated | 2 total | 2 available" in kubectl.run("describe", "deploy", "-n", "lab", "wide")
 
 

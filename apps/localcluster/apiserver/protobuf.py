@@ -90,7 +90,15 @@ SCALARS: dict[str, Callable[[Any], Any]] = {
     "bool": bool,
     "int": int,
     "quantity": lambda raw: dict(_fields(raw))[1].decode(),
+    # What Go always writes out, and JSON only when it is not empty.
+    "count": lambda number: number or "",
+    "flag": lambda number: bool(number) or "",
+    "number_or_text": lambda raw: _number_or_text(dict(_fields(raw))),
 }
+
+
+def _number_or_text(parts: dict[int, Any]) -> int | str:
+    return str(parts[3].decode()) if parts.get(1) else int(parts.get(2, 0))
 
 
 def _value(type_: str, raw: Any) -> Any:
