@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHES = ("list", "submit", "stack")
+BENCHES = ("list", "submit", "stack", "cluster")
 
 
 def main(names: list[str]) -> int:
