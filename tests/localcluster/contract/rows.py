@@ -29,6 +29,9 @@ GIVEN_HAS = "CONTRACT_HAS"
 NODES, SCHEDULER, WEBHOOKS, LOGS, HISTORY = "nodes", "scheduler", "webhooks", "logs", "history"
 """What some cases lean on: the testbed's fleet, kube-scheduler, a server that reaches webhooks on this machine, times in
 logs that are the recorded ones, and a store that has forgotten its beginning."""
+KWOK, VOLCANO_1_13 = "kwok", "volcano-1.13"
+"""Nodes that leave a pod Running until it has gone, where a kubelet ends it first; and Volcano's definitions of 1.13,
+which take negative numbers and leave a queue's dequeueStrategy out, where those of 1.15 do neither."""
 
 FLAGS = {
     # The store forgets what is older than that; five minutes is the default.
@@ -100,7 +103,7 @@ def real(folder: Path) -> Iterator[Row]:
         plane.pod_log.write_text("".join(recorded_log()))
         # A server that has seen an empty store can still tell what has happened since; one started later cannot.
         plane.restart("kube-apiserver")
-        has = {WEBHOOKS, HISTORY, *({NODES, SCHEDULER, LOGS} if not plane.left_out else ())}
+        has = {WEBHOOKS, HISTORY, VOLCANO_1_13, *({NODES, SCHEDULER, LOGS, KWOK} if not plane.left_out else ())}
         trust = ssl.create_default_context(cadata=plane.ca_pem)
         yield Row("apiserver", plane.server, plane.token, trust, frozenset(has), plane.pod_log)
 

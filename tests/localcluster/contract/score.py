@@ -11,7 +11,7 @@ import yaml
 
 from tests.localcluster.contract.cases import Case, load, steps
 from tests.localcluster.contract.replay import Refused, Replay
-from tests.localcluster.contract.rows import HISTORY, LOGS, NODES, SCHEDULER, WEBHOOKS, Row
+from tests.localcluster.contract.rows import HISTORY, KWOK, LOGS, NODES, SCHEDULER, VOLCANO_1_13, WEBHOOKS, Row
 
 LEFT: dict[str, tuple[str, str]] = {
     name: (outcome, why)
@@ -20,6 +20,14 @@ LEFT: dict[str, tuple[str, str]] = {
     for name in names
 }
 """What the small cluster owes and does not give: outcome and reason, by case."""
+
+RECORDED_WITH = {
+    "12-preempted-victim": KWOK,
+    "12-taint-noexecute": KWOK,
+    "10-volcano-job-negative": VOLCANO_1_13,
+    "10-volcano-queue": VOLCANO_1_13,
+}
+"""Cases that show how these behave, not how Kubernetes does."""
 
 NAMESPACE = re.compile(r"/api/v1/namespaces/c-[^/]+")
 SCHEDULED = re.compile("default-scheduler|FailedScheduling|reason=Scheduled|Unschedulable")
@@ -48,7 +56,7 @@ def needs(case: Case) -> set[str]:
         found.add(LOGS)
     if "revision 1" in case.get("note", ""):
         found.add(HISTORY)
-    return found
+    return found | {RECORDED_WITH[name] for name in (case["id"],) if name in RECORDED_WITH}
 
 
 def in_order() -> list[str]:
