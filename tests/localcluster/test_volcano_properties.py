@@ -189,7 +189,9 @@ def reclaim_takes_only_what_was_borrowed(world: World, before: Before, decisions
             taken.setdefault(world.wishes[owner(eviction.pod)].queue, []).append(asks(eviction.pod))
     for label, pods in taken.items():
         assert world.queues[label]["spec"]["reclaimable"], f"{label} may not be reclaimed from"
-        waiting = {world.wishes[each].queue for each in before.waiting & before.let_in} - {label}
+        # One whose pods are there already may be let in again and claim at once.
+        admitted = before.let_in | Before.of(world).let_in
+        waiting = {world.wishes[each].queue for each in before.waiting & admitted} - {label}
         assert waiting, f"{label} is reclaimed from for nobody"
         if not world.settings.has("capacity"):
             continue
