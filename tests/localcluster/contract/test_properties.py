@@ -98,6 +98,7 @@ def new_world(exchange: Exchange) -> World:
     return World(exchange, f"w-{os.getpid()}-{next(numbers)}")
 
 
+@pytest.mark.xfail(reason="the answer to the deletion of a pod that has no node differs", strict=True)
 @pytest.mark.prove
 @pytest.mark.timeout(1800 if not DEEPER else 36_000)  # it may have to be built first
 @settings(max_examples=int(DEEPER or 80), **COMMON)
