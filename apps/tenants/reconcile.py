@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from apps.adapters.errors import Conflict, Refused, Unavailable
 from apps.adapters.kubernetes import objects
+from apps.adapters.kubernetes.answers import RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
 from apps.clusters.services.connect import connect
 from apps.streams.services import hint
@@ -35,8 +36,9 @@ def reconcile_placement(placement: Placement) -> None:
             api.apply(objects.object_path(manifest), manifest)
         state = Placement.State.READY if _is_open(api, placement.queue) else Placement.State.ASKED
         _save(placement, state, "", AGAIN if state == Placement.State.READY else timedelta(seconds=1))
-    except (Unavailable, Conflict) as error:
-        # A conflict is another worker making the same object at this moment.
+    except (Unavailable, Conflict, RightMissing) as error:
+        # A conflict is another worker making the same object at this moment; a right is missing for a moment after the
+        # API server's start.
         _save(placement, placement.state, error.text, RETRY)
     except Refused as error:
         _save(placement, Placement.State.FAILED, error.text, AGAIN)

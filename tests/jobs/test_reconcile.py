@@ -11,7 +11,7 @@ from django.utils import timezone
 from apps.adapters.errors import Unavailable
 from apps.adapters.kubernetes import KubeApi, objects
 from apps.clusters.services import PodEnd
-from apps.clusters.services.connect import connect
+from apps.clusters.services.connect import connect, vault
 from apps.jobs import services
 from apps.jobs.domain import manifests
 from apps.jobs.domain.phases import Phase, Wanted
@@ -313,6 +313,32 @@ def test_a_cluster_that_is_away_keeps_the_job_and_says_so(job: Job) -> None:
     assert (job.reason, job.failures) == ("waiting.cluster", 1)
     with pytest.raises(Unavailable):
         connect(cluster).version()
+
+
+def test_a_right_that_is_missing_keeps_the_job_until_it_is_there(job: Job) -> None:
+    """A kube-apiserver that has just started says so of every right: no job may fail of it."""
+    cluster, namespace = job.placement.cluster, job.placement.namespace
+    admin = connect(cluster)
+    account = objects.path(objects.SERVICE_ACCOUNT, namespace, "looker")
+    admin.apply(account, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "looker"}})
+    token = admin.create(f"{account}/token", {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}).object
+
+    def grant(role: str, *rules: dict[str, list[str]]) -> None:
+        rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": role}}
+        admin.apply(objects.path(objects.ROLE, namespace, role), {"kind": "Role", "rules": rules} | rbac)
+        subject = {"kind": "ServiceAccount", "name": "looker", "namespace": namespace}
+        body = {"kind": "RoleBinding", "subjects": [subject]} | rbac
+        body["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role}
+        admin.apply(objects.path(objects.ROLE_BINDING, namespace, role), body)
+
+    grant("look", {"apiGroups": ["", "batch.volcano.sh"], "resources": ["*"], "verbs": ["get", "list"]})
+    cluster.credential_path = "clusters/looker"
+    cluster.save()
+    vault().write(cluster.credential_path, {"token": token["status"]["token"]})
+    assert step(job) is Phase.SUBMITTED
+    assert (job.reason, job.failures) == ("waiting.right", 1)
+    grant("write", {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]})
+    assert step(job) is Phase.WAITING
 
 
 def test_a_dry_run_judges_and_creates_nothing(connected: World) -> None:

@@ -23,6 +23,8 @@ RETRY_LIMIT = 300.0
 CREDENTIAL_RETRY = 30.0
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+# Quota, Pod Security and other admission say 403 Forbidden too; only RBAC names the account.
+_RBAC = re.compile(r'User "[^"]*" cannot ')
 
 
 class NotInstalled(Refused):
@@ -35,6 +37,10 @@ class AnotherObject(Conflict):
 
 class NodeGone(Refused):
     """A pod's log cannot be had because its node is gone or does not listen."""
+
+
+class RightMissing(Refused):
+    """Our own account lacks a right. A server that has just started says so too, until it has read the roles."""
 
 
 class CredentialRefused(Unavailable):
@@ -120,11 +126,17 @@ def _classes(answer: Answer) -> type[OutsideError]:
         return _conflict(answer)
     if answer.code == 429:
         return Refused if "DisruptionBudget" in answer.causes else Unavailable
-    if answer.code == 403 and "status unknown for quota" in answer.text:
-        return Unavailable  # a quota made a moment ago; its controller has not counted yet
+    if answer.code == 403:
+        return _forbidden(answer)
     if answer.code == 500:
         return Refused if answer.is_status and answer.reason != "InternalError" else Unavailable
     return Unavailable if answer.code > 500 or answer.code in (408, 410) else Refused
+
+
+def _forbidden(answer: Answer) -> type[OutsideError]:
+    if "status unknown for quota" in answer.text:
+        return Unavailable  # a quota made a moment ago; its controller has not counted yet
+    return RightMissing if _RBAC.search(answer.text) else Refused
 
 
 def _conflict(answer: Answer) -> type[Conflict]:

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from apps.adapters.errors import Refused, Unavailable
 from apps.adapters.kubernetes import objects as paths
+from apps.adapters.kubernetes.answers import RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
 from apps.clusters.services.connect import connect
 from apps.jobs.domain import manifests
@@ -32,7 +33,7 @@ def judge_draft(draft_id: str) -> None:
         answer |= _ask(connect(placement.cluster), draft, reading.place(placement))
     except InvalidDocument:
         answer["state"] = "incomplete"
-    except Unavailable as error:
+    except (Unavailable, RightMissing) as error:
         answer |= {"state": "unavailable", "text": error.text}
     answer["seconds"] = round(time.monotonic() - start, 2)
     Draft.objects.for_system().filter(pk=draft.pk).update(dry_run=answer)
@@ -49,6 +50,8 @@ def _ask(api: KubeApi, draft: Draft, place: manifests.Place) -> dict[str, Any]:
         entry = {"kind": manifest["kind"], "name": manifest["metadata"]["name"]}
         try:
             applied = api.apply(paths.object_path(manifest), manifest, dry_run=True)
+        except RightMissing:
+            raise
         except Refused as error:
             return {"state": "refused", "objects": objects, "refused": entry, "text": error.text, "warnings": warnings}
         objects.append(entry)

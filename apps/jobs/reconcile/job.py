@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from apps.adapters.errors import Conflict, NotFound, Refused, Unavailable
 from apps.adapters.kubernetes import objects
+from apps.adapters.kubernetes.answers import RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
 from apps.clusters.services.connect import connect
 from apps.jobs import moves
@@ -58,13 +59,15 @@ def reconcile_job(job: Job) -> timedelta | None:
     except moves.Stale:
         return timedelta(0)
     except Unavailable as error:
-        return _wait(job, error)
+        return _wait(job, error, "waiting.secrets" if error.system == "secrets" else "waiting.cluster")
     except ForeignObject:
         if not job.state.is_final:
             moves.move(job, Phase.FAILED, moves.Facts(job.attempt, Reason("failed.conflict")))
         return None
+    except RightMissing as error:
+        return _wait(job, error, "waiting.right")
     except Refused as error:
-        # Not the job's fault but ours: a right or a kind is missing. Kept, and seen by whoever reads the log.
+        # Not the job's fault but ours: a kind is missing. Kept, and seen by whoever reads the log.
         log.error("cluster_refused_a_look", job=job.pk, error=error.text)
         return REFUSED_AGAIN
 
@@ -134,6 +137,8 @@ def _apply(api: KubeApi, job: Job) -> timedelta | None:
     try:
         for manifest in manifests.job_manifests(job.pk, job.spec, place, uid=job.object_uid):
             applied = api.apply(objects.object_path(manifest), manifest)
+    except RightMissing:
+        raise
     except Refused as error:
         if _QUEUE_NOT_SEEN.search(error.text) and timezone.now() - job.created_at < QUEUE_GRACE:
             return SOON
@@ -212,12 +217,12 @@ def _keep_ranks(job: Job, seen: Seen) -> None:
         hint(job.topic)
 
 
-def _wait(job: Job, error: Unavailable) -> timedelta:
+def _wait(job: Job, error: Unavailable | RightMissing, code: str) -> timedelta:
     """Keep the job, say what it waits for, and try again: soon at first, at most LONGEST apart."""
     failures = job.failures + 1
     Job.objects.for_system().filter(pk=job.pk).update(failures=failures)
     if job.state is Phase.SUBMITTED:
-        code = "waiting.secrets" if error.system == "secrets" else "waiting.cluster"
         moves.move(job, Phase.SUBMITTED, moves.Facts(job.attempt, Reason(code)))
     log.warning("cluster_unavailable", job=job.pk, error=error.text, failures=failures)
-    return min(timedelta(seconds=max(error.retry_after, 2.0 ** min(failures, 4) / 2)), LONGEST)
+    least = error.retry_after if isinstance(error, Unavailable) else 0
+    return min(timedelta(seconds=max(least, 2.0 ** min(failures, 4) / 2)), LONGEST)

@@ -31,6 +31,10 @@ REASONS: dict[str, Promise] = {
     "waiting.secrets": _(
         "The secrets server does not answer, so the cluster cannot be asked. The job is kept and goes in by itself."
     ),
+    "waiting.right": _(
+        "The portal's account in the cluster lacks a right, which a platform operator must give it. The job is kept and"
+        " goes in by itself."
+    ),
     "waiting.placement": _("The tenant's place in the cluster is still being prepared."),
     "waiting.scheduler": _("The scheduler has not looked at the job yet."),
     "waiting.queue-limit": _(
