@@ -101,8 +101,8 @@ class Stack:
         config = ("--kubeconfig", str(self.kubeconfig))
         apiserver = ("--dir", str(root / "cluster"), "--port", str(port))
         agent = (*config, "--fleet", str(fleet), "--dir", str(root / "nodes"))
-        # A real API server asks for logs over TLS only. The small one shows the certificate that it serves with, so that
-        # nobody else on this machine is let in.
+        # A real API server asks for logs over TLS only. The small one shows the certificate that it serves with, so
+        # that nobody else on this machine is let in.
         tls = ("--tls",) if self.kubeconfig.is_symlink() else ("--client-ca", str(root / "cluster/ca.crt"))
 
         def room(name: str, label: str, arguments: tuple[str, ...], check: Callable[[], None] | None) -> Program:
