@@ -27,6 +27,7 @@ class SmallCluster:
     directory: Path
     port: int
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    controllers: bool = True
 
     @property
     def kubeconfig(self) -> Path:
@@ -50,7 +51,8 @@ class SmallCluster:
 
     def start(self, room: str) -> None:
         arguments = {
-            "apiserver": ["--dir", str(self.directory / "api"), "--port", str(self.port)],
+            "apiserver": ["--dir", str(self.directory / "api"), "--port", str(self.port)]
+            + ([] if self.controllers else ["--no-controllers"]),
             "volcano": ["--kubeconfig", str(self.kubeconfig)],
             "nodeagent": [
                 "--kubeconfig", str(self.kubeconfig), "--fleet", str(ROOT / "deploy/demo/fleet.json"),
@@ -94,9 +96,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def small_cluster(directory: Path, *rooms: str) -> Iterator[SmallCluster]:
+def small_cluster(directory: Path, *rooms: str, controllers: bool = True) -> Iterator[SmallCluster]:
     """A small cluster with these rooms beside its API server, until the block ends."""
-    cluster = SmallCluster(directory, free_port())
+    cluster = SmallCluster(directory, free_port(), controllers=controllers)
     directory.mkdir(parents=True, exist_ok=True)
     try:
         for room in ("apiserver", *rooms):

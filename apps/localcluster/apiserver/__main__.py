@@ -66,11 +66,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="apiserver", description="A Kubernetes API server for one machine.")
     parser.add_argument("--dir", type=Path, required=True, help="where its state and admin.kubeconfig are kept")
     parser.add_argument("--port", type=int, required=True, help="port on 127.0.0.1")
+    parser.add_argument("--no-controllers", action="store_true", help="answer only, act on nothing")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     for chatty in ("httpx", "uvicorn.error"):  # the second would tell what commands are run in pods
         logging.getLogger(chatty).setLevel(logging.WARNING)
     app = build(arguments.dir)
+    app.controlled = not arguments.no_controllers
     server = f"https://127.0.0.1:{arguments.port}"
     write_kubeconfig(arguments.dir / "admin.kubeconfig", server, (arguments.dir / "ca.crt").read_bytes(), app.tokens)
     config = uvicorn.Config(

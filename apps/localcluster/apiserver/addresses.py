@@ -15,6 +15,7 @@ from apps.localcluster.apiserver.store import Store
 Object = dict[str, Any]
 
 RANGE = ipaddress.ip_network("10.96.0.0/16")
+FAMILY, BOTH = "IPv4", "RequireDualStack"
 FIXED = "may not change once set"
 
 
@@ -42,10 +43,36 @@ def _free(taken: set[str]) -> str:
     return address
 
 
-def keep(old: Object, new: Object) -> None:
-    """An update that names no address means the one there is."""
-    if new["spec"].get("type") != "ExternalName" and not new["spec"].get("clusterIP"):
-        new["spec"] |= {name: old["spec"][name] for name in ("clusterIP", "clusterIPs") if name in old["spec"]}
+def complete(old: Object | None, new: Object) -> list[Cause]:
+    """Address and families of a Service that does not name them: those that it has. What is wrong with its families."""
+    spec, before = new["spec"], old["spec"] if old else {}
+    if spec["type"] == "ExternalName":
+        return []
+    if not spec.get("clusterIP") and before.get("type") != "ExternalName":
+        spec |= {name: before[name] for name in ("clusterIP", "clusterIPs") if name in before}
+    if spec.get("clusterIP"):
+        spec.setdefault("clusterIPs", [spec["clusterIP"]])
+    # Whoever names the endpoints of a headless Service may name addresses of both families.
+    free = spec.get("clusterIP") == "None" and not spec.get("selector")
+    policy = spec.setdefault("ipFamilyPolicy", before.get("ipFamilyPolicy") or (BOTH if free else "SingleStack"))
+    families = spec.get("ipFamilies") or [FAMILY]
+    causes = [] if free else _family_faults(policy, families)
+    if free and policy != "SingleStack" and len(families) == 1:
+        families = [*families, "IPv6" if families == [FAMILY] else FAMILY]
+    spec["ipFamilies"] = families
+    return causes
+
+
+def _family_faults(policy: str, families: list[str]) -> list[Cause]:
+    """There are addresses of one family."""
+    causes = []
+    if policy == BOTH:
+        text = "this cluster is not configured for dual-stack services"
+        causes.append(invalid_value("spec.ipFamilyPolicy", policy, text))
+    for index, each in enumerate(families):
+        if each != FAMILY:
+            causes.append(invalid_value(f"spec.ipFamilies[{index}]", each, "not configured on this cluster"))
+    return causes
 
 
 def changed(old: Object, new: Object) -> list[Cause]:

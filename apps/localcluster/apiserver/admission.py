@@ -66,6 +66,8 @@ class Admission:
 
     async def mutate(self, operation: Operation) -> None:
         request, item = operation.request, operation.item
+        if request.kind.resource == "pods" and not request.target.subresource:
+            _tolerate(item["spec"])
         if operation.name == "CREATE":
             self._place_open(operation)
             if request.kind.resource == "pods" and not request.target.subresource:
@@ -142,7 +144,7 @@ class Admission:
             claim["spec"] |= {"storageClassName": min(chosen)} if chosen else {}
 
     def _pod(self, operation: Operation) -> None:
-        """Service account, priority and tolerations of a new pod."""
+        """Service account, gates and priority of a new pod."""
         spec, namespace = operation.item["spec"], operation.request.namespace
         name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
         account = self.store.get("serviceaccounts", (namespace, name))
@@ -153,12 +155,9 @@ class Admission:
         if spec.get("automountServiceAccountToken", account.load().get("automountServiceAccountToken")) is not False:
             _mount_token(spec)
         if spec.get("schedulingGates"):
-            operation.item["status"]["conditions"] = [dict(GIVEN["gated"], lastTransitionTime=meta.now())]
+            status = operation.item.setdefault("status", {})
+            status["conditions"] = [dict(GIVEN["gated"], lastTransitionTime=meta.now())]
         self._priority(operation)
-        own = spec.setdefault("tolerations", [])
-        said = {each.get("key") for each in own} | {None for each in own if not each.get("key")}
-        if None not in said:
-            own += [dict(each) for each in GIVEN["tolerations"] if each["key"] not in said]
 
     def _priority(self, operation: Operation) -> None:
         spec = operation.item["spec"]
@@ -179,6 +178,14 @@ class Admission:
             )
         spec["priority"] = priority
         spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy", "PreemptLowerPriority"))
+
+
+def _tolerate(spec: Object) -> None:
+    """A pod bears a node that is not ready for a while, unless it says otherwise; an update may not take that away."""
+    own = spec.setdefault("tolerations", [])
+    said = {each.get("key") for each in own} | {None for each in own if not each.get("key")}
+    if None not in said:
+        own += [dict(each) for each in GIVEN["tolerations"] if each["key"] not in said]
 
 
 def _taint(node: Object) -> None:

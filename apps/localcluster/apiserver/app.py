@@ -74,6 +74,8 @@ class ApiServer:
         writer, deleter = Writer(store, registry, admission), Deleter(store, admission)
         self.logs, self.exec = PodLogs(store, identity), PodExec(store, self.rbac, identity)
         self.controllers = Controllers(Cluster(store, registry, writer, deleter), tokens, authority)
+        self.controlled = True
+        """Whether the controllers run; without them it is kube-apiserver alone."""
         self.stopping = False
         self._loop: asyncio.Task[None] | None = None
         self._handlers: dict[str, Handler] = {
@@ -114,11 +116,13 @@ class ApiServer:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
-        self._loop = asyncio.create_task(self.controllers.run())
-        self._loop.add_done_callback(_loop_ended)
+        if self.controlled:
+            self._loop = asyncio.create_task(self.controllers.run())
+            self._loop.add_done_callback(_loop_ended)
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        self._loop.cancel()
+        if self._loop:
+            self._loop.cancel()
         await self.hooks.close()
         await self.logs.close()
         self.store.close()

@@ -64,6 +64,7 @@ def _create(store: Store, registry: Registry, item: Object) -> None:
         return  # a start before this one was cut short
     meta.prepare_create(kind, item)
     rules.set_defaults(kind, item)
+    rules.complete(kind, None, item)
     store.put(kind.resource, key, item, 0)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -91,5 +90,5 @@ def _value(schema: Object, value: Any, path: str) -> list[Cause]:
             causes.append(Cause("FieldValueTooMany", text, path))
         if len(value) < schema.get("minItems", 0):
             text = f"{path} in body should have at least {schema['minItems']} items"
-            causes.append(Cause("FieldValueInvalid", f"Invalid value: {json.dumps(value)}: {text}", path))
+            causes.append(Cause("FieldValueInvalid", f"Invalid value: {len(value)}: {text}", path))
     return causes

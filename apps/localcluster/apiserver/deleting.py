@@ -149,10 +149,9 @@ class Deleter:
         item = record.load()
         metadata, grace = item["metadata"], _grace(kind, item, options)
         finalizers = list(metadata.get("finalizers") or ())
-        if (more := FINALIZER_OF.get(options.policy)) and more not in finalizers:
-            finalizers.append(more)
-        if options.policy == "Background":
+        if options.policy:
             finalizers = [each for each in finalizers if each not in FINALIZER_OF.values()]
+            finalizers += filter(None, [FINALIZER_OF.get(options.policy)])
         if kind.resource != "namespaces" and not finalizers and not grace:
             return self._gone(kind, record, item, options)
         if not record.deleting:
@@ -179,6 +178,8 @@ class Deleter:
         if not options.dry_run:
             self.store.remove(kind.resource, record.key, record.version)
         if kind.resource == "pods":
+            if not record.deleting and "generation" in item["metadata"]:
+                item["metadata"]["generation"] += 1
             item["metadata"] = {"deletionTimestamp": meta.now()} | item["metadata"] | {"deletionGracePeriodSeconds": 0}
             return Answer(200, object_json(kind, item))
         details = {"name": record.key[1]} | ({"group": kind.group} if kind.group else {})

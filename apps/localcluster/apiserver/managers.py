@@ -95,6 +95,8 @@ def after_update(schema: Object, old: Object, new: Object, manager: Manager, now
     owners = read(old)
     difference = compare(schema, _bare(old), _bare(new))
     changed = difference.changed - UNOWNED
+    if not manager.subresource:
+        changed = {path for path in changed if path[0] != "f:status"}
     unowned = old and not owners  # then nobody owns anything of it before somebody applies
     if (changed or difference.removed) and not unowned:
         for owned in owners.values():
@@ -127,8 +129,11 @@ def apply(schema: Object, live: Object, applied: Object, manager: Manager, *, fo
     claimed = fields_of(schema, _bare(applied)) - UNOWNED
     merged = _merged(schema, live, applied)
     difference = compare(schema, _bare(live), _bare(merged))
-    fights = [(owned.manager.told(), sorted(owned.fields & difference.changed)) for owned in owners.values()]
-    fights = [(told, paths) for told, paths in sorted(fights) if paths]
+    fights = [
+        (owned.manager.told(), sorted(owned.fields & difference.changed, key=_leaves_first))
+        for owned in owners.values()
+    ]
+    fights = sorted((told, paths) for told, paths in fights if paths)
     if fights and not force:
         raise _conflict(fights)
     kept = set(claimed)
@@ -138,18 +143,26 @@ def apply(schema: Object, live: Object, applied: Object, manager: Manager, *, fo
     # From the outside in: an item of a list is found by fields of its own.
     for path in sorted(mine.fields - claimed, key=len):
         if not any(other[: len(path)] == path for other in kept):
-            merged = _without(schema, merged, path)
+            merged = _without(schema, merged, path, kept)
     if claimed:
         owners[manager.identity] = Owned(manager, claimed, mine.time)
     return merged, owners
 
 
-def stamp(owners: Owners, before: Owners, now: str, *, changed: bool) -> None:
-    """Give a time to owners whose fields differ from before; an apply that changes no value leaves times alone."""
+def stamp(owners: Owners, old: Object, new: Object, now: str) -> None:
+    """Give a time to owners whose fields an apply has changed; one that changes no value leaves times alone."""
+    if old and _bare(old) == _bare(new):
+        return
+    before = read(old)
     for identity, owned in owners.items():
         was = before.get(identity)
-        if changed and (was is None or was.fields != owned.fields or not owned.time):
+        if was is None or was.fields != owned.fields or not owned.time:
             owned.time = now
+
+
+def _leaves_first(path: Path) -> tuple[tuple[bool, str], ...]:
+    """Key of the order that a set of fields is told in: of each part its leaves, then what is deeper."""
+    return tuple((place < len(path), element) for place, element in enumerate(path, 1))
 
 
 def _conflict(fights: list[tuple[str, list[Path]]]) -> StatusError:
@@ -160,7 +173,7 @@ def _conflict(fights: list[tuple[str, list[Path]]]) -> StatusError:
     ]
     lines = []
     for told, paths in fights:
-        if len(paths) == 1:
+        if len(causes) == 1:
             lines.append(f"{told}: {shown(paths[0])}")
         else:
             lines += [told.replace("conflict", "conflicts", 1) + ":", *(f"- {shown(path)}" for path in paths)]
@@ -196,13 +209,14 @@ def _interleaved(old: list[str], new: list[str]) -> list[str]:
     return order + left
 
 
-def _without(node: Object, value: Any, path: Path) -> Any:
-    """A value without what is at a path, and without fields that are empty after it."""
-    found, element = parts(node, value), path[0]
+def _without(node: Object, value: Any, path: Path, kept: Fields, depth: int = 0) -> Any:
+    """A value without what is at a path below `depth`, and without fields that are empty after it and not kept."""
+    found, element, last = parts(node, value), path[depth], depth + 1 == len(path)
     if found is None or element not in found:
         return value
-    inner = _without(below(node, element), found[element], path[1:]) if len(path) > 1 else None
-    if inner is None or (element.startswith("f:") and inner in ({}, [])):
+    inner = None if last else _without(below(node, element), found[element], path, kept, depth + 1)
+    empty = element.startswith("f:") and inner in ({}, []) and path[: depth + 1] not in kept
+    if inner is None or empty:
         del found[element]
     else:
         found[element] = inner

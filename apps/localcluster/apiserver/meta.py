@@ -35,6 +35,7 @@ QUALIFIED_RULE = (
 )
 LABEL_KINDS = {"Namespace", "Service"}
 FREE_NAMES = {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+STANDARD_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
 SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
@@ -80,6 +81,18 @@ def label_faults(metadata: Object) -> list[Cause]:
     for key in metadata.get("annotations") or {}:
         faults += key_faults("metadata.annotations", key.lower())
     return faults
+
+
+def finalizer_faults(kind: Kind, metadata: Object) -> list[Cause]:
+    """Finalizers have a prefix, but for those of Kubernetes itself. Kinds of the extension servers may do without."""
+    if kind.custom or kind.group in ("apiextensions.k8s.io", "admissionregistration.k8s.io"):
+        return []
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid_value(f"metadata.finalizers[{index}]", each, text)
+        for index, each in enumerate(metadata.get("finalizers") or ())
+        if "/" not in each and each not in STANDARD_FINALIZERS
+    ]
 
 
 def owner_faults(metadata: Object) -> list[Cause]:
@@ -131,7 +144,10 @@ def validate_new(kind: Kind, item: Object) -> list[Cause]:
     metadata = item["metadata"]
     if not metadata.get("name"):
         return [required("metadata.name", "name or generateName is required")]
-    return name_faults(kind, metadata["name"]) + label_faults(metadata) + owner_faults(metadata)
+    faults = name_faults(kind, metadata["name"]) + label_faults(metadata) + owner_faults(metadata)
+    for each in metadata.get("finalizers") or ():
+        faults += key_faults("metadata.finalizers", each)
+    return faults + finalizer_faults(kind, metadata)
 
 
 def keep_identity(kind: Kind, old: Object, new: Object) -> None:
@@ -149,10 +165,11 @@ def keep_identity(kind: Kind, old: Object, new: Object) -> None:
             after[name] = before[name]
 
 
-def update_faults(old: Object, new: Object) -> list[Cause]:
+def update_faults(kind: Kind, old: Object, new: Object) -> list[Cause]:
     """What is wrong with the metadata of an update."""
     before, after = old["metadata"], new["metadata"]
     faults = label_faults(after) + owner_faults(after)
+    faults += finalizer_faults(kind, after) * 2  # a real server says so twice
     if "deletionTimestamp" in before:
         had = before.get("finalizers") or []
         more = [each for each in after.get("finalizers") or [] if each not in had]

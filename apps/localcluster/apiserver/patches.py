@@ -116,6 +116,8 @@ def _put(parent: Any, key: str, name: Any, value: Any) -> None:
         parent[key] = value
     elif name not in ("remove", "replace", "test"):
         raise PatchFailed(f"Unexpected kind: {name}")
+    elif name == "replace" and isinstance(parent, dict):
+        parent[key] = value  # as real servers do, whether it was there or not
     elif _at(parent, key) != value and name == "test":
         raise PatchFailed(f"testing value {key} failed: test failed")
     elif name == "remove":
@@ -125,7 +127,7 @@ def _put(parent: Any, key: str, name: Any, value: Any) -> None:
 
 
 def strategic(node: Object, target: Any, patch: Any) -> Any:
-    """The strategic merge patch of a built-in kind: lists with keys are merged item by item, new items first.
+    """The strategic merge patch of a built-in kind: lists with keys are merged item by item.
 
     Knows `$patch: delete` and `replace`, `$retainKeys`, `$deleteFromPrimitiveList` and `$setElementOrder`. Raises
     StatusError 500 for an item without its key or an unknown directive, as a real server does.
@@ -157,32 +159,43 @@ def strategic(node: Object, target: Any, patch: Any) -> Any:
     for name, order in patch.items():
         field = name.removeprefix("$setElementOrder/")
         if field != name and isinstance(result.get(field), list):
-            result[field] = _ordered(subschema(node, field), result[field], order)
+            before = target.get(field) if isinstance(target, dict) else None
+            result[field] = _ordered(_merge_key(subschema(node, field)), result[field], order, before or [])
     return result
 
 
-def _ordered(node: Object, items: list[Any], order: list[Any]) -> list[Any]:
-    """Items that the client has listed in its order, the others after them."""
-    key = list_keys(node)[0] if list_type(node) == MAP else ""
-    listed = [each.get(key) if key else each for each in order]
+def _merge_key(node: Object) -> str:
+    """The merge key of a strategic patch is one field, where apply may need several; empty for a list of values."""
+    return list_keys(node)[0] if list_type(node) == MAP else ""
 
-    def place(item: Any) -> int:
-        value = item.get(key) if key else item
-        return listed.index(value) if value in listed else len(listed)
 
-    return sorted(items, key=place)
+def _ordered(key: str, items: list[Any], order: list[Any], before: list[Any]) -> list[Any]:
+    """Items that the client names in its order; the others, in theirs, each before what it stood in front of."""
+
+    def name(item: Any) -> Any:
+        return item.get(key) if key and isinstance(item, dict) else item
+
+    listed, places = [name(each) for each in order], [name(each) for each in before]
+    named = sorted((each for each in items if name(each) in listed), key=lambda each: listed.index(name(each)))
+    others = [each for each in items if name(each) not in listed]
+    others.sort(key=lambda each: places.index(name(each)) if name(each) in places else len(places))
+    result: list[Any] = []
+    while named and others:
+        pair = name(others[0]), name(named[0])
+        first = all(each in places for each in pair) and places.index(pair[0]) < places.index(pair[1])
+        result.append(others.pop(0) if first else named.pop(0))
+    return result + named + others
 
 
 def _merge_list(node: Object, target: list[Any], patch: list[Any]) -> list[Any]:
     if list_type(node) == SET:
-        return [*target, *(each for each in patch if each not in target)]
+        return _ordered("", list(dict.fromkeys([*target, *patch])), patch, target)
     if list_type(node) != MAP:
         return patch
-    # The merge key of a strategic patch is one field, where apply may need several.
-    key, inner = list_keys(node)[0], node.get("items") or {}
+    key, inner = _merge_key(node), node.get("items") or {}
     if any(isinstance(each, dict) and each.get("$patch") == "replace" for each in patch):
         return [each for each in patch if "$patch" not in each]
-    result, fresh = list(target), []
+    result = list(target)
     for each in patch:
         if not isinstance(each, dict) or key not in each:
             raise StatusError(500, "", f"map: {_go_map(each)} does not contain declared merge key: {key}")
@@ -190,10 +203,10 @@ def _merge_list(node: Object, target: list[Any], patch: list[Any]) -> list[Any]:
         if each.get("$patch") == "delete":
             result = [item for item in result if item.get(key) != each[key]]
         elif at is None:
-            fresh.append(strategic(inner, {}, each))
+            result.append(strategic(inner, {}, each))
         else:
             result[at] = strategic(inner, result[at], each)
-    return fresh + result
+    return _ordered(key, result, patch, target)
 
 
 def _go_map(value: object) -> str:

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from apps.localcluster.apiserver import quantities
+from apps.localcluster.apiserver.errors import Cause
 
 Object = dict[str, Any]
 
@@ -36,9 +37,14 @@ def set_pod_defaults(pod: Object) -> None:
         resources = container["resources"]
         if resources.get("limits"):
             resources["requests"] = resources["limits"] | (resources.get("requests") or {})
+
+
+def complete(_: Object | None, pod: Object) -> list[Cause]:
+    """The status that a pod begins with."""
     status = pod.setdefault("status", {})
     status.setdefault("phase", "Pending")
-    status.setdefault("qosClass", quality(spec))
+    status.setdefault("qosClass", quality(pod["spec"]))
+    return []
 
 
 def set_image_policies(spec: Object) -> None:

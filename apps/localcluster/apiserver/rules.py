@@ -26,14 +26,23 @@ Object = dict[str, Any]
 
 
 def decode(kind: Kind, item: Object) -> str:
-    """Bring values into their stored form (quantities, stringData); a text when a value has the wrong type."""
+    """Bring values into their stored form; a text when one has the wrong type."""
+    if fault := decode_values(kind, item):
+        return fault
     if kind.custom:
+        schemas.omit_empty(schemas.METADATA, item["metadata"])
         return ""
-    fault = schemas.decode(kind.schema, item)
-    if kind.kind == "Secret" and not fault and (texts := item.pop("stringData", None)):
+    schemas.omit_empty(kind.schema, item)
+    if kind.kind == "Secret" and (texts := item.pop("stringData", None)):
         encoded = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
         item["data"] = (item.get("data") or {}) | encoded
-    return fault and fault.replace("Go struct field ", f"Go struct field {kind.kind}.")
+    return ""
+
+
+def decode_values(kind: Kind, item: Object) -> str:
+    """Bring quantities into their stored form; a text when a value has the wrong type. Of a custom kind nothing but
+    its metadata is known this early."""
+    return schemas.decode(schemas.METADATA, item["metadata"]) if kind.custom else schemas.decode(kind.schema, item)
 
 
 def set_defaults(kind: Kind, item: Object) -> None:
@@ -43,15 +52,24 @@ def set_defaults(kind: Kind, item: Object) -> None:
         setter(item)
 
 
+def complete(kind: Kind, old: Object | None, new: Object) -> list[Cause]:
+    """Fill in what a real server fills in after it has settled who owns what; what hinders it."""
+    completer = None if kind.custom else COMPLETERS.get(kind.kind)
+    return completer(old, new) if completer else []
+
+
 def validate(kind: Kind, new: Object, old: Object | None = None) -> list[Cause]:
     """What is wrong with a new object, or with an update of `old`."""
     if kind.custom:
         return custom.validate(kind.schema, new, old)
-    causes = validation.check(kind.kind, new, old)
+    causes = validation.check(kind.kind, new)
+    if old is not None and kind.kind in UPDATE_FIRST:
+        causes += UPDATE_VALIDATORS[kind.kind](old, new)
     # Hardly anything of a pod may change: what has not been judged once is not judged again.
     if kind.kind in VALIDATORS and (old is None or kind.kind != "Pod"):
         causes += VALIDATORS[kind.kind](new)
-    if kind.kind in UPDATE_VALIDATORS and old is not None:
+    causes += validation.check_kept(kind.kind, old, new) if old is not None else []
+    if old is not None and kind.kind in UPDATE_VALIDATORS and kind.kind not in UPDATE_FIRST:
         causes += UPDATE_VALIDATORS[kind.kind](old, new)
     return causes
 
@@ -85,13 +103,12 @@ def keep_parts(kind: Kind, subresource: str, old: Object, new: Object) -> Object
         metadata = deepcopy(old["metadata"]) if kind.custom else new["metadata"]
         kept = {name: value for name, value in old.items() if name not in ("metadata", "status")}
         result = kept | {"metadata": metadata}
-        if "ownerReferences" in old["metadata"]:
-            metadata["ownerReferences"] = old["metadata"]["ownerReferences"]
+        for name in ("ownerReferences", *(["labels"] if kind.resource == "deployments.apps" else [])):
+            metadata.pop(name, None)
+            metadata |= {name: old["metadata"][name]} if name in old["metadata"] else {}
         return result | ({"status": new["status"]} if "status" in new else {})
     if subresource == "finalize":
         return old | {"spec": new.get("spec") or {}, "metadata": old["metadata"]}
-    if kind.resource == "services":
-        addresses.keep(old, new)
     if kind.has_status:
         new.pop("status", None)
         if "status" in old:
@@ -103,9 +120,13 @@ def _namespace(namespace: Object) -> None:
     metadata = namespace["metadata"]
     if metadata.get("name"):
         metadata["labels"] = (metadata.get("labels") or {}) | {"kubernetes.io/metadata.name": metadata["name"]}
-    if "deletionTimestamp" not in metadata:
+
+
+def _complete_namespace(_: Object | None, namespace: Object) -> list[Cause]:
+    if "deletionTimestamp" not in namespace["metadata"]:
         namespace.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
     namespace.setdefault("status", {}).setdefault("phase", "Active")
+    return []
 
 
 def _service(service: Object) -> None:
@@ -113,10 +134,6 @@ def _service(service: Object) -> None:
     for port in spec.get("ports") or ():
         port.setdefault("targetPort", port.get("port"))
     if spec["type"] != "ExternalName":
-        # Whoever names the endpoints of a headless Service may name addresses of both families.
-        both = spec.get("clusterIP") == "None" and not spec.get("selector")
-        spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if both else ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
         spec.setdefault("internalTrafficPolicy", "Cluster")
 
 
@@ -150,9 +167,14 @@ DEFAULTS: dict[str, Callable[[Object], None]] = {
     "ClusterRoleBinding": _binding,
     "CustomResourceDefinition": definitions.set_defaults,
 }
+COMPLETERS: dict[str, Callable[[Object | None, Object], list[Cause]]] = {
+    "Namespace": _complete_namespace,
+    "Pod": pods.complete,
+    "Service": addresses.complete,
+}
 VALIDATORS: dict[str, Callable[[Object], list[Cause]]] = {
     "Deployment": workloads.deployment,
-    "ReplicaSet": workloads.replicated,
+    "ReplicaSet": workloads.replica_set,
     "Job": workloads.job,
     "PodDisruptionBudget": workloads.budget,
     "Event": validation.event,
@@ -162,10 +184,13 @@ VALIDATORS: dict[str, Callable[[Object], list[Cause]]] = {
     "PriorityClass": validation.priority_class,
     "CustomResourceDefinition": definitions.validate,
     "Pod": validation.pod,
+    "Service": validation.service,
     "ConfigMap": validation.data,
     "Secret": validation.secret,
     "Role": validation.role,
 }
+UPDATE_FIRST = ("Service", "ConfigMap", "Secret")
+"""Kinds of which a real server tells first what must not change."""
 UPDATE_VALIDATORS: dict[str, Callable[[Object, Object], list[Cause]]] = {
     "Job": workloads.job_update,
     "Pod": validation.pod_update,

@@ -1,13 +1,15 @@
 """Structural schemas, of built-in and custom kinds alike: which fields there are, their types, and their defaults.
 
 Those of the built-in kinds are a real server's OpenAPI definitions (`openapi.json`). There a default of `{}` says that
-Go writes the part out even when it is empty, which also means that nobody comes to own it by creating it.
+Go writes the part out even when it is empty, which also means that nobody comes to own it by creating it
+(`x-present`). What Go leaves out when there is nothing in it is marked `x-omitted`.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,8 @@ COPIED = (
     *("type", "format", "required"),
     *("x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type"),
 )
+PLAIN = ("string", "integer", "number", "boolean", "array")
+STRUCTS = ("date-time", "quantity", "int-or-string")  # texts and numbers in JSON, structs in Go
 INNER_METADATA = ("name", "namespace", "labels", "annotations", "finalizers")
 GO_TYPES = {
     "string": "string",
@@ -50,6 +54,7 @@ def _linked() -> dict[str, Object]:
     """The definitions with every reference in place of its target. They may lie within themselves."""
     definitions = read_definitions()
     for name, schema in definitions.items():
+        schema["x-go"] = ".".join(name.split(".")[-2:])
         if name.endswith(".Quantity"):
             schema |= {"format": "quantity"}
         elif name.endswith(".IntOrString"):
@@ -63,7 +68,17 @@ def _linked() -> dict[str, Object]:
     for name, values in extra.items():
         for field, value in values.items():
             short[name]["properties"][field]["default"] = value
+    zeros = yaml.load(Path(__file__).with_name("zeros.yaml").read_text(), Loader=yaml.CSafeLoader)
+    for name, schema in short.items():
+        _mark_omitted(schema, zeros.get(name, ()))
     return definitions
+
+
+def _mark_omitted(schema: Object, kept: Sequence[str]) -> None:
+    for name, field in (schema.get("properties") or {}).items():
+        plain = field.get("type") in PLAIN or "additionalProperties" in field
+        if plain and not {name} & {*schema.get("required", ()), *kept} and field.get("format") not in STRUCTS:
+            field["x-omitted"] = True
 
 
 def _link(node: Object, definitions: dict[str, Object]) -> None:
@@ -201,15 +216,29 @@ def set_defaults(schema: Object, value: Any) -> None:
                 set_defaults(field, each)
 
 
-def decode(schema: Object, value: Any, path: str = "") -> str:
+def omit_empty(schema: Object, value: Any) -> None:
+    """Drop what Go leaves out when there is nothing in it."""
+    for each in value if isinstance(value, list) else ():
+        omit_empty(schema.get("items") or {}, each)
+    for name, each in list(value.items()) if isinstance(value, dict) else ():
+        field = subschema(schema, name)
+        if isinstance(each, dict | list) and field:
+            omit_empty(field, each)
+        if not each and "x-omitted" in field:
+            del value[name]
+
+
+def decode(schema: Object, value: Any, path: str = "", struct: str = "") -> str:
     """Bring quantities into canonical form; a text when a value has the wrong type."""
     if schema.get("format") == "quantity" or EITHER in schema:
         return ""
-    if value is not None and (fault := _scalar(schema, value, path)):
+    if value is not None and (fault := _scalar(schema, value, f"{struct}{path}")):
         return fault
+    struct = schema.get("x-go", struct).rpartition(".")[2]
     if isinstance(value, list):
         items = schema.get("items") or {}
-        return next((fault for each in value if (fault := decode(items, each, path))), "")
+        return next((fault for each in value if (fault := decode(items, each, path, struct))), "")
+    known = schema.get("properties") or {}
     for name, each in value.items() if isinstance(value, dict) else ():
         field = subschema(schema, name)
         if field.get("format") == "quantity" and each is not None:
@@ -217,7 +246,7 @@ def decode(schema: Object, value: Any, path: str = "") -> str:
                 value[name] = quantities.canonical(each)
             except quantities.BadQuantity as error:
                 return str(error)
-        elif field and (fault := decode(field, each, f"{path}.{name}")):
+        elif field and (fault := decode(field, each, f"{path}.{name}" if name in known else path, struct)):
             return fault
     return ""
 
@@ -226,16 +255,26 @@ def _scalar(schema: Object, value: Any, path: str) -> str:
     wanted, sent = schema.get("type"), json_type(value)
     if wanted not in (None, sent) and not (wanted == "number" and sent == "integer"):
         sent = {"integer": "number", "boolean": "bool"}.get(sent, sent)
-        go_type = GO_TYPES.get(str(wanted), str(wanted))
-        return f"json: cannot unmarshal {sent} into Go struct field {path.lstrip('.')} of type {go_type}"
+        go_type = _go_type(schema)
+        return f"json: cannot unmarshal {sent} into Go struct field {path} of type {go_type}"
     if schema.get("format") == "int32" and not -(2**31) <= value < 2**31:
-        return f"json: cannot unmarshal number {value} into Go struct field {path.lstrip('.')} of type int32"
+        return f"json: cannot unmarshal number {value} into Go struct field {path} of type int32"
     if schema.get("format") == "byte":
         try:
             base64.b64decode(value, validate=True)
         except binascii.Error:
             return "illegal base64 data at input byte 0"
     return ""
+
+
+def _go_type(schema: Object) -> str:
+    """The type of a value as Go names it."""
+    name = str(schema.get("x-go") or schema.get("type"))
+    if name == "array":
+        return "[]" + _go_type(schema.get("items") or {})
+    if name == "object" and "additionalProperties" in schema:
+        return "map[string]" + _go_type(schema["additionalProperties"])
+    return schema["format"] if name == "integer" and "format" in schema else GO_TYPES.get(name, name)
 
 
 def json_type(value: Any) -> str:

@@ -21,6 +21,7 @@ TABLE: dict[str, dict[str, Object]] = yaml.load(
     Path(__file__).with_name("validation.yaml").read_text(), Loader=yaml.CSafeLoader
 )
 STANDARD = ("cpu", "memory", "ephemeral-storage")
+PROTOCOLS = ["SCTP", "TCP", "UDP"]
 LARGEST_DATA = 1024 * 1024
 HIGHEST_PRIORITY = 1_000_000_000
 NOT_NEGATIVE = "must be greater than or equal to 0"
@@ -29,6 +30,7 @@ POD_MAY_CHANGE = (
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+MAY_CHANGE = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
 CLAIM_MAY_CHANGE = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 )
@@ -37,19 +39,25 @@ CLAIM_MAY_CHANGE = (
 # -- the table
 
 
-def check(part: str, new: Object, old: Object | None = None, prefix: str = "") -> list[Cause]:
-    """What the table says of a kind, or of a part at the path `prefix`; `old` is what an update finds."""
+def check(part: str, new: Object, prefix: str = "") -> list[Cause]:
+    """What the table says of a kind, or of a part at the path `prefix`."""
     causes: list[Cause] = []
     for path, row in TABLE.get(part, {}).items():
         for field, value, beside in _values(new, path, prefix):
             if not beside.get(row.get("unless", "")):
                 causes += _faults(row, field, value, beside)
-        if old is not None and ("immutable" in row or "kept" in row):
-            before, after = ([value for _, value, _ in _values(each, path, prefix)] for each in (old, new))
-            if before != after:
-                field, value = prefix + path, after[0] if after else None
-                unchanged = invalid_value(field, value, "field is immutable")
-                causes.append(forbidden_value(field, row["kept"]) if "kept" in row else unchanged)
+    return causes
+
+
+def check_kept(part: str, old: Object, new: Object) -> list[Cause]:
+    """What the table says that an update may not change."""
+    causes = []
+    for path, row in TABLE.get(part, {}).items():
+        before, after = ([value for _, value, _ in _values(each, path, "")] for each in (old, new))
+        if before != after and "kept" in row:
+            causes.append(forbidden_value(path, row["kept"]))
+        elif before != after and "immutable" in row:
+            causes.append(invalid_value(path, after[0] if after else None, "field is immutable"))
     return causes
 
 
@@ -192,32 +200,57 @@ def pod_warnings(item: Object) -> list[str]:
 
 
 def pod_update(old: Object, new: Object) -> list[Cause]:
-    """Hardly anything of a pod's spec may change."""
+    """Hardly anything of a pod's spec may change; what has not changed is not judged again."""
     before, after = old["spec"], deepcopy(new["spec"])
-    gates = [each.get("name") for each in before.get("schedulingGates") or ()]
-    added = [
-        forbidden_value(
-            f"spec.schedulingGates[{index}].name",
-            f"only deletion is allowed, but found new scheduling gate '{each.get('name')}'",
-        )
-        for index, each in enumerate(after.get("schedulingGates") or ())
-        if each.get("name") not in gates
-    ]
-    if added:
-        return added
-    for name in ("schedulingGates", "activeDeadlineSeconds"):
-        after.pop(name, None)
-        if name in before:
-            after[name] = before[name]
+    if before == after:
+        return []
+    causes = pod_spec(after, "spec")
     for field in ("containers", "initContainers"):
-        for mine, theirs in zip(after.get(field) or (), before.get(field) or (), strict=False):
+        if len(after.get(field) or ()) != len(before.get(field) or ()):
+            return [*causes, forbidden_value(f"spec.{field}", "pod updates may not add or remove containers")]
+    if fault := _deadline_update(before.get("activeDeadlineSeconds"), after.get("activeDeadlineSeconds")):
+        causes.append(fault)
+        if "activeDeadlineSeconds" in after:
+            return causes
+    causes += _toleration_update(before.get("tolerations") or [], after.get("tolerations") or [])
+    causes += _gate_update(before.get("schedulingGates") or [], after.get("schedulingGates") or [])
+    for name in MAY_CHANGE:
+        after.pop(name, None)
+        after |= {name: before[name]} if name in before else {}
+    for field in ("containers", "initContainers"):
+        for mine, theirs in zip(after.get(field) or (), before.get(field) or (), strict=True):
             mine["image"] = theirs["image"]
-    kept = before.get("tolerations") or []
-    if all(each in (after.get("tolerations") or ()) for each in kept):
-        after["tolerations"] = kept
-    if after != before and (after | {"tolerations": kept}) != (before | {"tolerations": kept}):
-        return [forbidden_value("spec", POD_MAY_CHANGE)]
-    return []
+    return causes if after == before else [*causes, forbidden_value("spec", POD_MAY_CHANGE)]
+
+
+def _deadline_update(before: int | None, after: int | None) -> Cause | None:
+    field = "spec.activeDeadlineSeconds"
+    if after is None:
+        text = "must not update from a positive integer to nil value"
+        return None if before is None else invalid_value(field, after, text)
+    if not 0 <= after < 2**31:
+        return invalid_value(field, after, "must be between 0 and 2147483647, inclusive")
+    if before is not None and before < after:
+        return invalid_value(field, after, "must be less than or equal to previous value")
+    return None
+
+
+def _toleration_update(before: list[Object], after: list[Object]) -> list[Cause]:
+    """Those that there are stay, but for their time."""
+    kept = [each | {"tolerationSeconds": None} for each in after]
+    if all(each | {"tolerationSeconds": None} in kept for each in before):
+        return []
+    return [forbidden_value("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")]
+
+
+def _gate_update(before: list[Object], after: list[Object]) -> list[Cause]:
+    known = [each.get("name") for each in before]
+    text = "only deletion is allowed, but found new scheduling gate '{}'"
+    return [
+        forbidden_value(f"spec.schedulingGates[{index}].name", text.format(each.get("name")))
+        for index, each in enumerate(after)
+        if each.get("name") not in known
+    ]
 
 
 # -- other kinds
@@ -229,6 +262,49 @@ def event(item: Object) -> list[Cause]:
     if item["metadata"]["namespace"] in ((place,) if place else ("default", "kube-system")):
         return []
     return [invalid_value("involvedObject.namespace", place, "does not match event.namespace")]
+
+
+def service(item: Object) -> list[Cause]:
+    """Ports are there, have different names if there are several, and are different."""
+    spec, causes = item["spec"], []
+    ports = spec.get("ports") or ()
+    if not ports and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
+        causes.append(required("spec.ports"))
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        causes += _port(f"spec.ports[{index}]", port, names, alone=len(ports) == 1)
+        names.add(port.get("name", ""))
+    pairs = [(port["protocol"], port["port"]) for port in ports]
+    for index, (protocol, number) in enumerate(pairs):
+        if (protocol, number) in pairs[:index]:
+            shown = {
+                "Name": "",
+                "Protocol": protocol,
+                "AppProtocol": None,
+                "Port": number,
+                "TargetPort": 0,
+                "NodePort": 0,
+            }
+            text = f"Duplicate value: {json.dumps(shown, separators=(',', ':'))}"
+            causes.append(Cause("FieldValueDuplicate", text, f"spec.ports[{index}]"))
+    return causes
+
+
+def _port(field: str, port: Object, taken: set[str], *, alone: bool) -> Iterator[Cause]:
+    name, target = port.get("name", ""), port.get("targetPort")
+    if not name and not alone:
+        yield required(f"{field}.name")
+    elif name and (len(name) > 63 or not LABEL.fullmatch(name)):
+        yield invalid_value(f"{field}.name", name, LABEL_RULE)
+    elif name and name in taken:
+        yield Cause("FieldValueDuplicate", f"Duplicate value: {json.dumps(name)}", f"{field}.name")
+    text = "must be between 1 and 65535, inclusive"
+    if not 1 <= port["port"] <= 65535:
+        yield invalid_value(f"{field}.port", port["port"], text)
+    if port["protocol"] not in PROTOCOLS:
+        yield not_supported(f"{field}.protocol", port["protocol"], PROTOCOLS)
+    if isinstance(target, int) and not 1 <= target <= 65535:
+        yield invalid_value(f"{field}.targetPort", target, text)
 
 
 def priority_class(item: Object) -> list[Cause]:

@@ -79,6 +79,24 @@ def deployment(item: Object) -> list[Cause]:
     if spec["progressDeadlineSeconds"] <= spec.get("minReadySeconds", 0):
         text = "must be greater than minReadySeconds"
         causes.append(invalid_value("spec.progressDeadlineSeconds", spec["progressDeadlineSeconds"], text))
+    return causes + _counts(item.get("status") or {}, "updatedReplicas", "status.replicas")
+
+
+def replica_set(item: Object) -> list[Cause]:
+    return replicated(item) + _counts(item.get("status") or {}, "fullyLabeledReplicas", "replicas")
+
+
+def _counts(status: Object, of_kind: str, whole: str) -> list[Cause]:
+    """What is wrong with the counts of a status; `whole`: how messages call the number of all."""
+    names = ("observedGeneration", "replicas", of_kind, "readyReplicas", "availableReplicas")
+    number = {name: status.get(name, 0) for name in names}
+    causes = [invalid_value(f"status.{name}", value, NOT_NEGATIVE) for name, value in number.items() if value < 0]
+    text = f"cannot be greater than {whole}"
+    more = [name for name in names[2:] if number[name] > number["replicas"]]
+    causes += [invalid_value(f"status.{name}", number[name], text) for name in more]
+    if number["availableReplicas"] > number["readyReplicas"]:
+        available = number["availableReplicas"]
+        causes.append(invalid_value("status.availableReplicas", available, "cannot be greater than readyReplicas"))
     return causes
 
 

@@ -36,6 +36,11 @@ Object = dict[str, Any]
 
 PATCH_TRIES = 5
 LONGEST_MANAGER = 128  # bytes
+MADE_BY_PUT = {
+    *("services", "events", "limitranges", "leases.coordination.k8s.io"),
+    *(f"{name}.rbac.authorization.k8s.io" for name in ("roles", "clusterroles", "rolebindings", "clusterrolebindings")),
+}
+"""What a PUT makes where it is not there yet."""
 CUSTOM_PATCHES = (
     "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, "
     "application/merge-patch+json, application/apply-patch+yaml"
@@ -95,10 +100,17 @@ class Writer:
     async def _update(self, request: Request) -> Answer:
         body = bodies.parse(request)
         new, warnings = body.item, _check(request, body.item, body.faults)
+        if fault := rules.decode(request.kind, new):
+            raise _mistyped(request, fault)
+        known = self.store.get(request.kind.resource, request.key)
+        if known is None and request.kind.resource in MADE_BY_PUT:
+            await self._check_new(request, new["metadata"])
+            new["metadata"].pop("resourceVersion", None)
+            return await self.change(request, Change(None, {}, new, warnings=warnings))
         record = self._live(request)
         if request.kind.custom and not new["metadata"].get("resourceVersion"):
-            fault = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid((request.kind.group, request.kind.plural), request.name, [fault])
+            missing = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid((request.kind.group, request.kind.plural), request.name, [missing])
         _check_base(request, record, new["metadata"])
         return await self.change(request, Change(record, record.load(), new, warnings=warnings))
 
@@ -125,10 +137,11 @@ class Writer:
         old = record.load() if record else {}
         force = record is None or request.flag("force")
         new, owners = managers.apply(kind.schema, old, _normalised(request, claimed), manager, force=force)
+        managers.stamp(owners, old, new, meta.now())
         return await self.change(request, Change(record, old, new, owners))
 
     async def _check_new(self, request: Request, metadata: Object) -> None:
-        """Whether an apply may make what is not there yet."""
+        """Whether an apply or a PUT may make what is not there yet."""
         if request.target.subresource:
             raise not_found(request.kind, request.name)
         if uid := metadata.get("uid"):
@@ -158,17 +171,22 @@ class Writer:
             meta.keep_identity(kind, old, new)
             new = rules.keep_parts(kind, request.target.subresource, old, new)
         rules.set_defaults(kind, new)
+        _settle_owners(request, change, new)
+        owners = new["metadata"].get("managedFields")
         operation = Operation(request, "UPDATE" if old else "CREATE", new, old or None, change.warnings)
         await self.admission.mutate(operation)
+        # What comes from here on belongs to nobody.
         new = operation.item
-        rules.decode(kind, new)  # what webhooks have written
+        rules.decode(kind, new)
         rules.set_defaults(kind, new)
+        if hindrances := rules.complete(kind, old or None, new):
+            raise invalid(kind, new["metadata"].get("name", ""), hindrances)
         if change.record:
             meta.keep_identity(kind, old, new)
             _count_generation(kind, old, new)
-        meta.tidy(new)
-        _settle_owners(request, change, new)
-        causes = meta.update_faults(old, new) if old else meta.validate_new(kind, new)
+        new["metadata"].pop("managedFields", None)
+        new["metadata"] |= {"managedFields": owners} if owners else {}
+        causes = meta.update_faults(kind, old, new) if old else meta.validate_new(kind, new)
         causes += rules.validate(kind, new, old or None)
         if causes:
             raise invalid(kind, new["metadata"].get("name", ""), causes)
@@ -200,6 +218,8 @@ def _check(request: Request, item: Object, faults: list[str]) -> list[str]:
     try:
         bodies.check_type(request, item)
     except StatusError as error:
+        if request.method == "PATCH":
+            raise _mistyped(request, error.message) from error
         if request.kind.custom and item.get("apiVersion") != request.kind.api_version:
             # Nothing is known of that version, so no field is.
             unknown = [name for name in item if name not in ("apiVersion", "kind", "metadata")]
@@ -273,7 +293,7 @@ def _normalised(request: Request, applied: Object) -> Object:
     """An applied configuration in stored form. Raises StatusError 500, as a real server does."""
     kind = request.kind
     unknown = schemas.prune(kind.schema, applied)
-    fault = f".{unknown[0]}: field not declared in schema" if unknown else rules.decode(kind, applied)
+    fault = f".{unknown[0]}: field not declared in schema" if unknown else rules.decode_values(kind, applied)
     fault = fault or doubled(kind.schema, applied)
     if fault:
         place = f"{request.namespace}/{request.name}; {kind.api_version}, Kind={kind.kind}"
@@ -293,14 +313,7 @@ def _settle_owners(request: Request, change: Change, new: Object) -> None:
         manager = Manager(request.manager, "Update", request.kind.api_version, request.target.subresource)
         managers.after_update(request.kind.schema, change.old, new, manager, meta.now())
         return
-    changed = not change.old or _without_owners(change.old) != _without_owners(new)
-    managers.stamp(change.owners, managers.read(change.old), meta.now(), changed=changed)
     managers.write(new, change.owners)
-
-
-def _without_owners(item: Object) -> Object:
-    metadata = {name: value for name, value in item["metadata"].items() if name != "managedFields"}
-    return item | {"metadata": metadata}
 
 
 def _told(warnings: Iterable[str]) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
@@ -22,24 +23,15 @@ PATHS = {
     "Secret": "/api/v1/namespaces/{}/secrets",
     "Pod": "/api/v1/namespaces/{}/pods",
     "Service": "/api/v1/namespaces/{}/services",
+    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
     "Job": "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/jobs",
     "PodGroup": "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups",
+    "Queue": "/apis/scheduling.volcano.sh/v1beta1/queues",
 }
 KINDS = tuple(PATHS)
-# What the small cluster still does otherwise, and is not asked about here:
-# - empty texts, maps and lists of built-in kinds are kept and owned, where a real server drops them;
-# - what admission adds to a pod, and allocation to a Service, belongs to whoever creates it, where in a real server it
-#   belongs to nobody;
-# - an applied `stringData` is owned as `data`;
-# - several faults of a pod's update are told in other words;
-# - a JSON patch that replaces what is not there is refused, where a real server adds it;
-# - a JSON patch may put a value of another type into metadata of a custom kind;
-# - what a PUT holds is read only after its object was found;
-# - a headless Service of both families may be given a selector, which a real server of one family refuses;
-# - a PUT of a Service that is not there is refused, where a real server makes it.
-OWNERS_DIFFER = ("Pod", "Service")
-MADE_BY_PUT = ("Service",)
-WITH_STATUS = ("Pod", "Service", "Job")
+WITH_STATUS = ("Pod", "Service", "Deployment", "Job", "Queue")
+CLUSTERED = ("Queue",)
+"""Kinds without namespaces: their names begin with the world's, and a collection of them is not deleted."""
 LAST = "zz-last"
 NAMES = ("a", "b")
 
@@ -62,21 +54,19 @@ class Operation:
 # --- bodies ---------------------------------------------------------------------------------------------------------
 
 words = st.sampled_from(["", "x", "y", "long words with spaces"])
-labels = st.dictionaries(
-    st.sampled_from(["app", "tier", "example.com/k"]), st.sampled_from(["a", "b", ""]), min_size=1, max_size=2
-)
-finalizers = st.lists(st.sampled_from(["example.com/one", "example.com/two"]), unique=True, min_size=1, max_size=2)
+labels = st.dictionaries(st.sampled_from(["app", "tier", "example.com/k"]), st.sampled_from(["a", "b", ""]), max_size=2)
+finalizers = st.lists(st.sampled_from(["example.com/one", "example.com/two"]), unique=True, max_size=2)
 metadata = st.fixed_dictionaries({}, optional={"labels": labels, "annotations": labels, "finalizers": finalizers})
-data = st.dictionaries(st.sampled_from(["a", "b", "c.txt"]), words, min_size=1, max_size=3)
-encoded = st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from(["eA==", "eQ=="]), min_size=1)
+data = st.dictionaries(st.sampled_from(["a", "b", "c.txt"]), words, max_size=3)
+encoded = st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from(["eA==", "eQ==", ""]))
 variables = st.lists(
-    st.fixed_dictionaries({"name": st.sampled_from(["A", "B"])}, optional={"value": st.sampled_from(["x", "y"])}),
-    unique_by=lambda each: each["name"], min_size=1, max_size=2,
+    st.fixed_dictionaries({"name": st.sampled_from(["A", "B"])}, optional={"value": st.sampled_from(["x", ""])}),
+    unique_by=lambda each: each["name"], max_size=2,
 )  # fmt: skip
 containers = st.lists(
     st.fixed_dictionaries(
         {"name": st.sampled_from(["one", "two"]), "image": st.sampled_from(["img:1", "img:2"])},
-        optional={"env": variables, "command": st.just(["true"])},
+        optional={"env": variables, "command": st.sampled_from([["true"], []]), "tty": st.booleans()},
     ),
     unique_by=lambda each: each["name"], min_size=1, max_size=2,
 )  # fmt: skip
@@ -86,8 +76,13 @@ pod_spec = st.fixed_dictionaries(
         "restartPolicy": st.sampled_from(["Never", "OnFailure"]),
         "activeDeadlineSeconds": st.sampled_from([10, 20]),
         "nodeSelector": labels,
+        "hostname": st.sampled_from(["", "h"]),
+        "hostNetwork": st.just(False),
+        "tolerations": st.sampled_from([[], [{"key": "k", "operator": "Exists"}]]),
+        "volumes": st.sampled_from([[], [{"name": "v", "emptyDir": {}}]]),
     },
 )
+template_spec = st.fixed_dictionaries({"containers": containers}, optional={"nodeSelector": labels})
 ports = st.lists(
     st.fixed_dictionaries(
         {"port": st.sampled_from([80, 90]), "name": st.sampled_from(["web", "metrics"])},
@@ -104,16 +99,31 @@ tasks = st.lists(
 )  # fmt: skip
 FIELDS: dict[str, st.SearchStrategy[Object]] = {
     "ConfigMap": st.fixed_dictionaries({}, optional={"data": data, "immutable": st.booleans()}),
-    "Secret": st.fixed_dictionaries({}, optional={"data": encoded, "type": st.sampled_from(["Opaque", "example"])}),
+    "Secret": st.fixed_dictionaries(
+        {}, optional={"data": encoded, "stringData": data, "type": st.sampled_from(["Opaque", "example", ""])}
+    ),
     "Pod": st.fixed_dictionaries({"spec": pod_spec}),
     "Service": st.builds(
         lambda spec: {"spec": spec},
-        st.fixed_dictionaries({"clusterIP": st.just("None"), "ports": ports, "selector": labels}),
+        st.fixed_dictionaries({"ports": ports}, optional={"clusterIP": st.just("None"), "selector": labels}),
+    ),
+    "Deployment": st.builds(
+        lambda spec, pod: {"spec": spec | {"template": {"metadata": {"labels": {"app": "a"}}, "spec": pod}}},
+        st.fixed_dictionaries(
+            {"selector": st.just({"matchLabels": {"app": "a"}})},
+            optional={
+                "replicas": st.integers(0, 2),
+                "paused": st.booleans(),
+                "strategy": st.just({"type": "Recreate"}),
+            },
+        ),
+        template_spec,
     ),
     "Job": st.builds(
         lambda spec: {"spec": spec},
         st.fixed_dictionaries(
-            {"tasks": tasks}, optional={"minAvailable": st.sampled_from([0, 1]), "queue": words, "maxRetry": st.just(3)}
+            {},
+            optional={"tasks": tasks, "minAvailable": st.integers(0, 1), "queue": words, "maxRetry": st.just(3)},
         ),
     ),
     "PodGroup": st.builds(
@@ -122,16 +132,25 @@ FIELDS: dict[str, st.SearchStrategy[Object]] = {
             {}, optional={"minMember": st.sampled_from([1, 2]), "queue": words, "minResources": st.just({"cpu": "1"})}
         ),
     ),
+    "Queue": st.builds(
+        lambda spec: {"spec": spec},
+        st.fixed_dictionaries(
+            {},
+            optional={"weight": st.integers(0, 2), "capability": st.sampled_from([{}, {"cpu": 1}, {"cpu": "1"}])},
+        ),
+    ),
 }
 STATUS: dict[str, st.SearchStrategy[Object]] = {
     "Pod": st.fixed_dictionaries({}, optional={"phase": st.sampled_from(["Running", "Failed"]), "message": words}),
     "Service": st.just({"loadBalancer": {}}),
+    "Deployment": st.fixed_dictionaries({}, optional={"replicas": st.just(2), "readyReplicas": st.integers(0, 2)}),
+    "Queue": st.fixed_dictionaries({}, optional={"running": st.integers(0, 2), "state": words}),
     "Job": st.fixed_dictionaries({}, optional={"running": st.integers(0, 2), "state": st.just({"phase": "Running"})}),
 }
 
 
 def of(kind: str, name: str, fields: Object, more: Object) -> Object:
-    group = PATHS[kind].removeprefix("/apis/").split("/namespaces")[0]
+    group = "/".join(PATHS[kind].split("/")[2:4])
     return {
         "apiVersion": "v1" if kind in CORE else group,
         "kind": kind,
@@ -154,8 +173,16 @@ def bodies(draw: st.DrawFn, kinds: tuple[str, ...]) -> tuple[str, str, Object]:
 
 
 @st.composite
+def slips(draw: st.DrawFn, body: Object) -> None:
+    """Now and then a value of the wrong type."""
+    if draw(st.integers(0, 15)) == 15:
+        body["metadata"] |= draw(st.sampled_from([{"labels": {"app": 1}}, {"finalizers": "one"}, {"annotations": []}]))
+
+
+@st.composite
 def creates(draw: st.DrawFn, kinds: tuple[str, ...]) -> Operation:
     kind, _, body = draw(bodies(kinds))
+    draw(slips(body))
     return Operation("POST", kind, body=body, query=(("fieldManager", draw(managers)),))
 
 
@@ -169,6 +196,7 @@ def applies(draw: st.DrawFn, kinds: tuple[str, ...]) -> Operation:
 @st.composite
 def updates(draw: st.DrawFn, kinds: tuple[str, ...]) -> Operation:
     kind, name, body = draw(bodies(kinds))
+    draw(slips(body))
     return Operation("PUT", kind, name, body, query=(("fieldManager", draw(managers)),), version=draw(versions))
 
 
@@ -191,9 +219,11 @@ def json_patches(draw: st.DrawFn, kinds: tuple[str, ...]) -> Operation:
             ("/metadata/labels", {"app": "b"}), ("/metadata/labels/app", "a"), ("/metadata/finalizers/0", "example.com/one"),
             ("/metadata/finalizers/-", "example.com/two"), ("/data", {"a": "eA=="}), ("/data/a", "eQ=="), ("/nothing", 1),
             ("/spec/minAvailable", 1), ("/spec/containers/0/image", "img:2"), ("/spec/ports/0/port", 90),
+            ("/metadata/finalizers", [1]), ("/metadata/labels/app", 1), ("/metadata/annotations", "x"), ("/data/a", []),
+            ("/metadata/labels", {}), ("/data", {}), ("/spec/selector", {}), ("/spec/replicas", 0), ("/spec/weight", 0),
         ]
     )  # fmt: skip
-    verbs = st.sampled_from(["add", "remove", "test"])
+    verbs = st.sampled_from(["add", "replace", "remove", "test"])
     one = st.builds(lambda op, at: {"op": op, "path": at[0], "value": at[1]}, verbs, pointed)
     body = draw(st.lists(one, min_size=1, max_size=2))
     return Operation(
@@ -214,7 +244,10 @@ def deletes(draw: st.DrawFn, kinds: tuple[str, ...]) -> Operation:
     options: Object = draw(
         st.fixed_dictionaries(
             {},
-            optional={"propagationPolicy": st.just("Background"), "gracePeriodSeconds": st.sampled_from([0, 5])},
+            optional={
+                "propagationPolicy": st.sampled_from(["Background", "Foreground", "Orphan"]),
+                "gracePeriodSeconds": st.sampled_from([0, 5]),
+            },
         )
     )
     uid = draw(st.sampled_from(["", "", "its", "another"]))
@@ -225,7 +258,7 @@ def deletes(draw: st.DrawFn, kinds: tuple[str, ...]) -> Operation:
 def clearings(draw: st.DrawFn, kinds: tuple[str, ...]) -> Operation:
     return Operation(
         "DELETE",
-        draw(st.sampled_from(kinds)),
+        draw(st.sampled_from([kind for kind in kinds if kind not in CLUSTERED] or ["ConfigMap"])),
         query=(("labelSelector", draw(st.sampled_from(["app=a", "app", "!app"]))),),
     )
 
@@ -234,8 +267,7 @@ def clearings(draw: st.DrawFn, kinds: tuple[str, ...]) -> Operation:
 def sequences(draw: st.DrawFn) -> list[Operation]:
     """Mostly about the same few objects, so that operations meet."""
     kinds = tuple(draw(st.lists(st.sampled_from(KINDS), unique=True, min_size=1, max_size=2)))
-    replaced = tuple(kind for kind in kinds if kind not in MADE_BY_PUT)
-    frequent = st.one_of(creates(kinds), applies(kinds), patches(kinds), *([updates(replaced)] if replaced else []))
+    frequent = st.one_of(creates(kinds), applies(kinds), patches(kinds), updates(kinds))
     rare = st.one_of(json_patches(kinds), statuses(kinds), deletes(kinds), clearings(kinds))
     return draw(st.lists(st.one_of(frequent, frequent, rare), min_size=6, max_size=24))
 
@@ -260,7 +292,8 @@ class World:
         assert made.status in (201, 409), made  # its controller may have been quicker
 
     def do(self, operation: Operation) -> Answer:
-        path = "/".join(filter(None, (self.path(operation.kind), operation.name, operation.subresource)))
+        name = self.named(operation.kind, operation.name) if operation.name else ""
+        path = "/".join(filter(None, (self.path(operation.kind), name, operation.subresource)))
         request: Object = {"method": operation.method, "path": path, "query": dict(operation.query)}
         request["headers"] = {"Content-Type": operation.content}
         if operation.body is not None:
@@ -272,10 +305,21 @@ class World:
     def path(self, kind: str) -> str:
         return PATHS[kind].format(self.namespace)
 
-    def listed(self, kind: str) -> Object:
+    def named(self, kind: str, name: str) -> str:
+        """The name of an object in its cluster."""
+        return f"{self.namespace}-{name}" if kind in CLUSTERED else name
+
+    def ours(self, item: Object) -> str:
+        """The name of an object in this world, empty for one of another: a namespace has a ConfigMap of its own."""
+        name: str = item["metadata"]["name"].removeprefix(f"{self.namespace}-")
+        return name if name in (*NAMES, LAST) else ""
+
+    def listed(self, kind: str) -> tuple[str, dict[str, Object]]:
+        """The version of a list, and the objects of this world by name."""
         answer = self.exchange.ask("GET", self.path(kind))
         assert answer.status == 200, answer
-        return dict(answer.json)
+        found = {self.ours(item): bare(item) for item in answer.json["items"] if self.ours(item)}
+        return answer.json["metadata"]["resourceVersion"], found
 
     def _body(self, operation: Operation) -> Any:
         if operation.content == JSON_PATCH:
@@ -291,11 +335,13 @@ class World:
             return body | ({"preconditions": conditions} if conditions else {})
         if version:
             body["metadata"]["resourceVersion"] = version
+        if "name" in body["metadata"]:
+            body["metadata"]["name"] = self.named(operation.kind, body["metadata"]["name"])
         return body
 
     def _remember(self, item: Any) -> None:
         if isinstance(item, dict) and "uid" in item.get("metadata", {}):
-            key = item["kind"], item["metadata"]["name"]
+            key = item["kind"], self.ours(item)
             if self.uids.get(key) != item["metadata"]["uid"]:
                 self.versions[key] = []
             self.uids[key] = item["metadata"]["uid"]
@@ -304,21 +350,26 @@ class World:
 
 # --- what counts ----------------------------------------------------------------------------------------------------
 
-OWN = {"uid", "resourceVersion", "creationTimestamp", "time", "selfLink", "lastTransitionTime"}
+OWN = {"uid", "resourceVersion", "creationTimestamp", "time", "deletionTimestamp", "lastTransitionTime"}
 """Fields whose values are each server's own."""
 UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+ADDRESS = re.compile(r"10\.\d+\.\d+\.\d+")
 NUMBERS = re.compile(r"\d{2,}")
 
 
 def plain(value: Any) -> Any:
-    """A value without what is each server's own: times, uids, versions."""
+    """A value without what is each server's own: times, uids, versions, and the order of owners, which times decide."""
     if isinstance(value, dict):
-        return {
-            key: "<own>" if key in OWN or key == "deletionTimestamp" else plain(each) for key, each in value.items()
-        }
+        value = {key: "<own>" if key in OWN else plain(each) for key, each in value.items()}
+        if "managedFields" in value:
+            value["managedFields"] = sorted(value["managedFields"], key=_in_order)
+        return value
     if isinstance(value, list):
         return [plain(each) for each in value]
-    return UID.sub("<uid>", value) if isinstance(value, str) else value
+    return ADDRESS.sub("<address>", UID.sub("<uid>", value)) if isinstance(value, str) else value
+
+
+_in_order = partial(json.dumps, sort_keys=True)
 
 
 def comparable(answer: Answer) -> Object:
@@ -326,21 +377,17 @@ def comparable(answer: Answer) -> Object:
     body = plain(answer.json)
     if "items" in body:
         body["items"] = [item for item in body["items"] if item["metadata"]["name"] in NAMES]
-    for item in body.get("items", [body]):
-        if item.get("kind") in OWNERS_DIFFER or body["kind"].removesuffix("List") in OWNERS_DIFFER:
-            item["metadata"].pop("managedFields", None)
     if body["kind"] == "Status" and "message" in body:
         body["message"] = NUMBERS.sub("<n>", body["message"])
-        if answer.status == 422 and body["details"].get("kind") == "Pod":
-            body = {key: body[key] for key in ("status", "reason", "code")}
+        if body.get("reason") == "Conflict" and "causes" in body["details"]:
+            body["details"]["causes"].sort(key=_in_order)  # a real server shuffles them
+        causes = {(cause["reason"], cause["field"]) for cause in body.get("details", {}).get("causes", ())}
+        if body.get("details", {}).get("kind") == "Pod" or ("FieldValueInvalid", "patch") in causes:
+            # A real server shows what would change of a pod, and all of an object that it cannot read.
+            body = {key: body[key] for key in ("status", "reason", "code")} | {"causes": sorted(causes)}
     return {"status": answer.status, "body": body}
 
 
 def bare(item: Object) -> Object:
     """Without its kind, which not every list tells of its items."""
     return {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
-
-
-def by_name(items: list[Object]) -> dict[str, Object]:
-    """Those that are ours: a namespace has a ConfigMap of its own."""
-    return {name: bare(item) for item in items if (name := item["metadata"]["name"]) in (*NAMES, LAST)}
