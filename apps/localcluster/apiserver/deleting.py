@@ -43,6 +43,11 @@ ORPHANS_WARNING = (
 )
 BOTH_SET = "orphanDependents and deletionPropagation cannot be both set"
 DELETE_TRIES = 5
+TOLD_WHOLE = {
+    *("pods", "services", "serviceaccounts", "persistentvolumes", "persistentvolumeclaims", "resourcequotas"),
+    "storageclasses.storage.k8s.io",
+}
+"""Kinds of which a deletion is answered with what was there, not with a Status."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +186,7 @@ class Deleter:
             if not record.deleting and "generation" in item["metadata"]:
                 item["metadata"]["generation"] += 1
             item["metadata"] = {"deletionTimestamp": meta.now()} | item["metadata"] | {"deletionGracePeriodSeconds": 0}
+        if kind.resource in TOLD_WHOLE:
             return Answer(200, object_json(kind, item))
         details = {"name": record.key[1]} | ({"group": kind.group} if kind.group else {})
         details |= {"kind": kind.plural, "uid": record.uid}

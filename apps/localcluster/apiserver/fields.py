@@ -20,7 +20,6 @@ Fields = set[Path]
 SET, MAP = "set", "map"
 SERVER_FIELDS = (
     *("name", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "resourceVersion", "managedFields"),
-    *("deletionTimestamp", "deletionGracePeriodSeconds"),
 )
 UNOWNED: Fields = {
     *((), ("f:apiVersion",), ("f:kind",), ("f:metadata",)),

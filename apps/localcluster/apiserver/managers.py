@@ -116,15 +116,18 @@ def _bare(item: Object) -> Object:
     return bare | {"metadata": {name: value for name, value in metadata.items() if name not in SERVER_FIELDS}}
 
 
-def apply(schema: Object, live: Object, applied: Object, manager: Manager, *, force: bool) -> tuple[Object, Owners]:
+def apply(
+    schema: Object, live: Object, applied: Object, manager: Manager, now: str, *, force: bool
+) -> tuple[Object, Owners]:
     """Merge an applied configuration into the live object (empty for a new one).
 
-    Gives the merged object and its new owners, times unset where they change. Raises StatusError 409 on conflicts.
+    Gives the merged object and its new owners; the time of who applies is new if that changes anything. Raises
+    StatusError 409 on conflicts.
     """
     owners = read(live)
     if live and not owners:
         first = Manager("before-first-apply", "Update", manager.api_version)
-        owners[first.identity] = Owned(first, compare(schema, {}, _bare(live)).changed - UNOWNED)
+        owners[first.identity] = Owned(first, compare(schema, {}, _bare(live)).changed - UNOWNED, now)
     mine = owners.pop(manager.identity, Owned(manager, set()))
     claimed = fields_of(schema, _bare(applied)) - UNOWNED
     merged = _merged(schema, live, applied)
@@ -140,24 +143,17 @@ def apply(schema: Object, live: Object, applied: Object, manager: Manager, *, fo
     for owned in owners.values():
         owned.fields -= difference.changed | difference.removed
         kept |= owned.fields
-    # From the outside in: an item of a list is found by fields of its own.
-    for path in sorted(mine.fields - claimed, key=len):
+    # From the outside in: an item of a list is found by fields of its own. A field of which only this manager had parts
+    # goes as a whole, with what nobody owns of it.
+    around = {path[:length] for path in mine.fields for length in range(1, len(path))}
+    had = mine.fields | {path for path in around - UNOWNED if path[-1].startswith("f:")}
+    for path in sorted(had - claimed, key=len):
         if not any(other[: len(path)] == path for other in kept):
             merged = _without(schema, merged, path, kept)
     if claimed:
-        owners[manager.identity] = Owned(manager, claimed, mine.time)
+        same = live and _bare(live) == _bare(merged)
+        owners[manager.identity] = Owned(manager, claimed, mine.time if same else now)
     return merged, owners
-
-
-def stamp(owners: Owners, old: Object, new: Object, now: str) -> None:
-    """Give a time to owners whose fields an apply has changed; one that changes no value leaves times alone."""
-    if old and _bare(old) == _bare(new):
-        return
-    before = read(old)
-    for identity, owned in owners.items():
-        was = before.get(identity)
-        if was is None or was.fields != owned.fields or not owned.time:
-            owned.time = now
 
 
 def _leaves_first(path: Path) -> tuple[tuple[bool, str], ...]:

@@ -136,8 +136,8 @@ class Writer:
         claimed["metadata"].pop("resourceVersion", None)
         old = record.load() if record else {}
         force = record is None or request.flag("force")
-        new, owners = managers.apply(kind.schema, old, _normalised(request, claimed), manager, force=force)
-        managers.stamp(owners, old, new, meta.now())
+        applied = _normalised(request, claimed)
+        new, owners = managers.apply(kind.schema, old, applied, manager, meta.now(), force=force)
         return await self.change(request, Change(record, old, new, owners))
 
     async def _check_new(self, request: Request, metadata: Object) -> None:
