@@ -30,22 +30,38 @@ class Scheduler(Controller):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._memory = Memory()
+        self._waiting: dict[int, Pod] = {}
+        """Pods to be placed, by version."""
+        self._judged: set[int] = set()
+        """Versions of those that fit nowhere and say so: nobody looks again before something comes or goes."""
 
     def first(self) -> Iterable[str]:
+        self._judged.clear()
         return ALL
 
     def stirred(self, event: Event) -> Iterable[str]:
         record, before = event.record, event.before
         if record.resource == "pods":
             placed = record.fields["spec.nodeName"]
-            freed = event.type == "DELETED" or record.fields["status.phase"] in ENDED
-            return ALL if freed or (not placed and record.fields["spec.schedulerName"] == NAME) else ()
-        if record.resource == "nodes":
-            return ALL if before is None or _offer(before) != _offer(record) else ()
-        return ALL if record.resource == CLAIMS and event.type == "ADDED" else ()
+            freed = bool(placed) and (event.type == "DELETED" or record.fields["status.phase"] in ENDED)
+            if not freed:
+                return ALL if not placed and record.fields["spec.schedulerName"] == NAME else ()
+        elif record.resource == "nodes":
+            if before is not None and _offer(before) == _offer(record):
+                return ()
+        elif record.resource != CLAIMS or event.type != "ADDED":
+            return ()
+        return self.first()
 
     async def look(self, key: str) -> None:
-        waiting = [Pod.read(each) for each in self.store.select("pods") if _waits(each)]
+        records = self.store.select("pods")
+        self._waiting = {
+            each.version: self._waiting.get(each.version) or Pod.read(each)
+            for each in records
+            if each.version in self._waiting or _waits(each)
+        }
+        self._judged &= self._waiting.keys()
+        waiting = [pod for version, pod in self._waiting.items() if version not in self._judged]
         view = View(self.store, self._memory)
         for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.born, pod.record.key)):
             version = self.store.version
@@ -56,7 +72,7 @@ class Scheduler(Controller):
                 continue  # it has changed, and is looked at again
             if (missing := self._missing_claim(pod)) is not None:
                 told = f'persistentvolumeclaim "{missing}" not found. not found'
-                await self._fail(pod, f"0/{len(view.nodes)} nodes are available: {told}")
+                self._judge(pod, await self._fail(pod, f"0/{len(view.nodes)} nodes are available: {told}"))
                 continue
             faults = {node.name: view.faults(pod, node) for node in view.nodes}
             fitting = [node for node in view.nodes if not faults[node.name]]
@@ -91,7 +107,8 @@ class Scheduler(Controller):
         head, number = summary(faults.values(), len(faults)), len(faults)
         if not choices:
             words = [[NOT_HELPFUL if name in helpless else NO_VICTIMS] for name in faults]
-            await self._fail(pod, f"{head} no new claims to deallocate, preemption: {summary(words, number)}")
+            told = f"{head} no new claims to deallocate, preemption: {summary(words, number)}"
+            self._judge(pod, await self._fail(pod, told))
             return
         chosen, node = min(choices, key=lambda choice: (max(v.priority for v in choice[0]), len(choice[0])))
         record = await self._fail(pod, head)
@@ -146,6 +163,11 @@ class Scheduler(Controller):
         await self.cluster.update(record, item, "status")
         await self._tell(record, "Warning", "FailedScheduling", "Scheduling", message)
         return self.store.get("pods", pod.record.key)
+
+    def _judge(self, pod: Pod, record: Record | None) -> None:
+        """Leave a pod alone until something comes or goes; but one that wants to be near others may fit beside them."""
+        if record is not None and not pod.terms("podAffinity"):
+            self._judged.add(record.version)
 
     async def _tell(self, about: Record, type_: str, reason: str, action: str, message: str) -> None:
         """An event of the newer kind: with the time it happened, and no count."""
