@@ -143,17 +143,19 @@ def apply(
     for owned in owners.values():
         owned.fields -= difference.changed | difference.removed
         kept |= owned.fields
-    # From the outside in: an item of a list is found by fields of its own. A field of which only this manager had parts
-    # goes as a whole, with what nobody owns of it.
-    around = {path[:length] for path in mine.fields for length in range(1, len(path))}
-    had = mine.fields | {path for path in around - UNOWNED if path[-1].startswith("f:")}
-    for path in sorted(had - claimed, key=len):
-        if not any(other[: len(path)] == path for other in kept):
-            merged = _without(schema, merged, path, kept)
+    # From the outside in: an item of a list is found by fields of its own. What only this manager had goes as a whole,
+    # with what nobody owns of it; an item also with those of its fields that somebody else owns.
+    for path in sorted(_with_fields_around(mine.fields) - _with_fields_around(kept) - UNOWNED, key=len):
+        merged = _without(schema, merged, path, kept)
     if claimed:
         same = live and _bare(live) == _bare(merged)
         owners[manager.identity] = Owned(manager, claimed, mine.time if same else now)
     return merged, owners
+
+
+def _with_fields_around(fields: Fields) -> Fields:
+    around = {path[:length] for path in fields for length in range(1, len(path))}
+    return fields | {path for path in around if path[-1].startswith("f:")}
 
 
 def _leaves_first(path: Path) -> tuple[tuple[bool, str], ...]:

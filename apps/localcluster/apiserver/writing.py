@@ -27,7 +27,7 @@ from apps.localcluster.apiserver.errors import (
     required,
 )
 from apps.localcluster.apiserver.fields import doubled
-from apps.localcluster.apiserver.kinds import Kind, Registry
+from apps.localcluster.apiserver.kinds import Registry
 from apps.localcluster.apiserver.managers import Manager, Owners
 from apps.localcluster.apiserver.requests import APPLY, Request, check_write_options
 from apps.localcluster.apiserver.store import Moved, Record, Store
@@ -183,7 +183,7 @@ class Writer:
             raise invalid(kind, new["metadata"].get("name", ""), hindrances)
         if change.record:
             meta.keep_identity(kind, old, new)
-            _count_generation(kind, old, new)
+            _count_generation(request, old, new)
         new["metadata"].pop("managedFields", None)
         new["metadata"] |= {"managedFields": owners} if owners else {}
         causes = meta.update_faults(kind, old, new) if old else meta.validate_new(kind, new)
@@ -301,10 +301,14 @@ def _normalised(request: Request, applied: Object) -> Object:
     return applied
 
 
-def _count_generation(kind: Kind, old: Object, new: Object) -> None:
+def _count_generation(request: Request, old: Object, new: Object) -> None:
+    kind = request.kind
     apart = {"metadata", "status"} if kind.has_status else {"metadata"}
-    names = (old.keys() | new.keys()) - apart
-    if kind.generation and any(old.get(name) != new.get(name) for name in names):
+    changed = any(old.get(name) != new.get(name) for name in (old.keys() | new.keys()) - apart)
+    if kind.resource == "deployments.apps" and not request.target.subresource:
+        # Their annotations go on to their ReplicaSets.
+        changed = changed or old["metadata"].get("annotations") != new["metadata"].get("annotations")
+    if kind.generation and changed:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 

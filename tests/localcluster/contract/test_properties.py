@@ -108,7 +108,7 @@ def new_worlds(*exchanges: Exchange) -> Iterator[World]:
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800 if not DEEPER else 36_000)  # it may have to be built first
-@settings(max_examples=int(DEEPER or 80), **COMMON)
+@settings(max_examples=int(DEEPER or 200), **COMMON)
 @given(sequence=sequences())
 def test_both_servers_answer_alike_and_keep_alike(sequence: list[Operation], small: Exchange, real: Exchange) -> None:
     ours, theirs = new_worlds(small, real)
