@@ -168,7 +168,8 @@ class Rollout(Standing):
                 most -= number
         if sum(part.replicas for part in self.parts) - least - unready <= 0:
             return
-        spare = sum(part.count("availableReplicas") for part in self.parts) - least
+        # A ReplicaSet that was made smaller a moment ago still counts the pods that it is about to delete.
+        spare = sum(min(part.replicas, part.count("availableReplicas")) for part in self.parts) - least
         for part in self.old:
             number = min(spare, part.replicas)
             if number > 0 and await self._scale(part, part.replicas - number):
