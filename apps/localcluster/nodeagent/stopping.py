@@ -78,8 +78,9 @@ class Stopper:
             self.events.warning(pod, "FailedPreStopHook", "PreStopHook failed", container["name"])
         except TimeoutError:
             pass
+        finally:
+            stopping.hook = stopping.limit = None  # a limit that is over can no longer be moved
         records.ask_to_stop(stopping.attempt, max(LEAST, stopping.deadline - time.monotonic()))
-        stopping.hook = None
 
 
 def _hook(pod: Object | None, name: str) -> tuple[Object, Object] | None:

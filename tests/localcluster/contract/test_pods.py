@@ -35,6 +35,8 @@ def test_a_failed_liveness_probe_restarts_the_container_with_the_grace_it_names(
     wait_for(lambda: entry(pods, "p").get("restartCount", 0) >= 1)
     assert entry(pods, "p")["lastState"]["terminated"]["exitCode"] == 137
     assert log(pods, "p", previous="true") == "begin\n"
+    pods.delete("pods", "p", gracePeriodSeconds=1)
+    wait_for(lambda: pods.gone("p"))
 
 
 def test_a_startup_probe_holds_the_others_back_and_condemns_by_itself(pods: Cluster) -> None:
@@ -153,6 +155,17 @@ def test_the_pre_stop_hook_comes_before_sigterm_and_counts_towards_the_grace(pod
     said(pods, "r", "FailedPreStopHook", "PreStopHook failed")
     for name in ("p", "q", "r"):
         wait_for(lambda n=name: pods.gone(n))
+
+
+def test_a_second_delete_shortens_an_end_whose_hook_is_over(pods: Cluster) -> None:
+    hook = {"preStop": {"exec": {"command": ["true"]}}}
+    deaf = ("sh", "-c", "trap 'echo asked' TERM; echo up; while :; do sleep 0.1; done")
+    pods.run("p", *deaf, container={"lifecycle": hook}, spec={"terminationGracePeriodSeconds": 600})
+    wait_for(lambda: "running" in pods.state("p") and log(pods, "p") == "up\n")
+    pods.delete("pods", "p")
+    wait_for(lambda: "asked" in log(pods, "p"))
+    pods.delete("pods", "p", gracePeriodSeconds=1)
+    wait_for(lambda: pods.gone("p"))
 
 
 def test_a_new_agent_goes_on_with_an_end_that_has_begun(pods: Cluster, agent: Agent) -> None:
