@@ -49,9 +49,14 @@ INSTALLED_APPS = [
     "apps.audit",
     "apps.accounts",
     "apps.streams",
+    "apps.notices",
+    "apps.quotas",
+    "apps.secrets",
     "apps.clusters",
     "apps.tenants",
+    "apps.catalog",
     "apps.jobs",
+    "apps.serving",
     "apps.portal",
 ]
 

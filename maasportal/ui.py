@@ -88,7 +88,9 @@ SHORT_REASONS: dict[str, Promise] = {
 }
 
 
+@register.simple_tag(name="pill")
 def _pill(tone: str, name: str, word: object) -> SafeString:
+    """A state: colour, icon and word. Tones: blue, amber, green, violet, grey, outline, red, unknown."""
     return format_html('<span class="pill tone-{}">{}{}</span>', tone, icon(name), word)
 
 

@@ -1,6 +1,6 @@
 """Every route × method × person, as real requests on objects that exist.
 
-A new route fails until it has its lines here. Methods without a line must answer 405, or, to people who have not
+A new route fails until it has its lines, here or in `tests/access`. Methods without a line must answer 405, or, to people who have not
 signed in, nothing at all.
 """
 
@@ -19,6 +19,7 @@ from apps.accounts.domain import Role
 from apps.accounts.models import ApiToken, ProviderSession
 from apps.jobs.models import Draft, Job
 from tests import factories
+from tests.access import PARTS
 from tests.factories import DOCUMENT, World
 from tests.pages import browser
 
@@ -81,6 +82,8 @@ TABLE: dict[tuple[str, str], str] = {
     ("api:job-suspend", "POST"): "         401  404   403   202  202   403  202  404",
     ("api:job-resume", "POST"): "          401  404   403   202  202   403  202  404",
 }  # fmt: skip
+for part in PARTS:
+    TABLE.update(part.LINES)
 
 
 def routes(resolver: URLResolver, spaces: tuple[str, ...] = ()) -> Iterator[str]:
@@ -107,6 +110,7 @@ class Scene:
         )
         browser(owner)
         self.session = ProviderSession.objects.get(user=owner)
+        self.objects = {name: found for part in PARTS for name, found in part.objects(world).items()}
         self.client = self._client(who)
 
     def _client(self, who: str) -> Client:
@@ -123,6 +127,8 @@ class Scene:
 
     def address(self, route: str) -> str:
         name = route.rpartition(":")[2]
+        if part := next((part for part in PARTS if route in part.ARGS), None):
+            return reverse(route, args=part.ARGS[route](self.objects))
         if route.startswith("api:job-") or route == "api:job":
             return reverse(route, args=[self.job.pk])
         if name.startswith("draft-"):
@@ -133,6 +139,8 @@ class Scene:
         return reverse(route, args=[ids[route]] if route in ids else [])
 
     def body(self, route: str) -> dict[str, Any]:
+        if part := next((part for part in PARTS if route in part.BODIES), None):
+            return part.BODIES[route](self.objects)
         draft = {"version": self.draft.version, "go": "next"}
         bodies: dict[str, dict[str, Any]] = {
             "api:jobs": {"tenant": "nlp", "document": DOCUMENT},

@@ -31,8 +31,28 @@ class Permission(StrEnum):
     CLUSTER_VIEW = "cluster.view"
     CLUSTER_REGISTER = "cluster.register"
     TENANT_VIEW = "tenant.view"
+    TENANT_ASK = "tenant.ask"
+    TENANT_DECIDE = "tenant.decide"
     TENANT_PROVISION = "tenant.provision"
+    TENANT_REPAIR = "tenant.repair"
+    TENANT_REMOVE = "tenant.remove"
+    QUOTA_VIEW = "quota.view"
+    QUOTA_ASK = "quota.ask"
+    QUOTA_DECIDE_TENANT = "quota.decide-tenant"
+    QUOTA_DECIDE_PLATFORM = "quota.decide-platform"
+    SECRET_VIEW = "secret.view"  # noqa: S105 (the name of a right)
+    SECRET_MANAGE = "secret.manage"  # noqa: S105
+    MODEL_VIEW = "model.view"
+    MODEL_REGISTER = "model.register"
+    MODEL_EDIT = "model.edit"
+    MODEL_REVIEW = "model.review"
+    DEPLOYMENT_VIEW = "deployment.view"
+    DEPLOYMENT_CREATE = "deployment.create"
+    DEPLOYMENT_USE = "deployment.use"
+    DEPLOYMENT_CONTROL_OWN = "deployment.control-own"
+    DEPLOYMENT_CONTROL_ANY = "deployment.control-any"
     AUDIT_VIEW = "audit.view"
+    AUDIT_EXPORT = "audit.export"
     PERMISSIONS_VIEW = "permissions.view"
     TOKEN_MANAGE_OWN = "token.manage-own"  # noqa: S105 (the name of a right)
 
@@ -48,8 +68,28 @@ GRANTS: dict[Permission, frozenset[Role]] = {
     Permission.CLUSTER_VIEW: _EVERYONE,
     Permission.CLUSTER_REGISTER: frozenset({_O}),
     Permission.TENANT_VIEW: _EVERYONE,
+    Permission.TENANT_ASK: frozenset({_T, _O}),
+    Permission.TENANT_DECIDE: frozenset({_O}),
     Permission.TENANT_PROVISION: frozenset({_O}),
+    Permission.TENANT_REPAIR: frozenset({_T, _O}),
+    Permission.TENANT_REMOVE: frozenset({_O}),
+    Permission.QUOTA_VIEW: _EVERYONE,
+    Permission.QUOTA_ASK: frozenset({_S, _T}),
+    Permission.QUOTA_DECIDE_TENANT: frozenset({_T}),
+    Permission.QUOTA_DECIDE_PLATFORM: frozenset({_O}),
+    Permission.SECRET_VIEW: frozenset({_S, _T, _A}),
+    Permission.SECRET_MANAGE: frozenset({_S, _T}),
+    Permission.MODEL_VIEW: _EVERYONE,
+    Permission.MODEL_REGISTER: frozenset({_S, _T}),
+    Permission.MODEL_EDIT: frozenset({_S, _T}),
+    Permission.MODEL_REVIEW: frozenset({_T}),
+    Permission.DEPLOYMENT_VIEW: _EVERYONE,
+    Permission.DEPLOYMENT_CREATE: frozenset({_S, _T}),
+    Permission.DEPLOYMENT_USE: frozenset({_S, _T}),
+    Permission.DEPLOYMENT_CONTROL_OWN: frozenset({_S, _T}),
+    Permission.DEPLOYMENT_CONTROL_ANY: frozenset({_T, _O}),
     Permission.AUDIT_VIEW: frozenset({_T, _A}),
+    Permission.AUDIT_EXPORT: frozenset({_T, _A}),
     Permission.PERMISSIONS_VIEW: _EVERYONE,
     Permission.TOKEN_MANAGE_OWN: _EVERYONE,
 }

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Model
 from django.test import Client
 from django.utils import timezone
 
@@ -22,6 +23,7 @@ from apps.streams import services as streams
 from apps.tenants.models import Placement
 from tests import factories
 from tests.pages import session_of
+from tests.prove.scenes import SCENES
 
 STORY: dict[Phase, list[Phase]] = {
     Phase.WAITING: [Phase.SUBMITTED, Phase.WAITING],
@@ -43,6 +45,13 @@ class Seeds:
     draft: Draft
     broken: Draft
     cloned: Draft
+    more: dict[str, Any]
+    """What the scenes of other apps named."""
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """Values for the `{names}` in addresses."""
+        return self.more | {name: row.pk for name, row in vars(self).items() if isinstance(row, Model)}
 
 
 def seed() -> Seeds:
@@ -74,9 +83,9 @@ def seed() -> Seeds:
     refused |= {"refused": objects[1], "warnings": [], "text": refusal}
     Draft.objects.filter(pk=cloned.pk).update(dry_run=refused)
     people = {role.value: world.people[role] for role in Role} | {"nobody": factories.user("nobody")}
-    return Seeds(
-        {name: _cookie(user) for name, user in people.items()}, **jobs, draft=draft, broken=broken, cloned=cloned
-    )
+    cookies = {name: _cookie(user) for name, user in people.items()}
+    more = {name: value for scene in SCENES for name, value in scene.seed(world, me).items()}
+    return Seeds(cookies, **jobs, draft=draft, broken=broken, cloned=cloned, more=more)
 
 
 def _cookie(user: User) -> str:

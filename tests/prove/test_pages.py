@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.prove.conftest import Portal
+from tests.prove.scenes import SCENES
 
 ROOT = Path(__file__).parents[2]
 SHEETS = ROOT / "var" / "prove"
@@ -52,13 +53,16 @@ PAGES: dict[str, tuple[str, str]] = {
     "not-allowed": ("viewer", "/jobs/new"),
 }
 EXPECTED_ERRORS = {"not-found": 404, "not-allowed": 403}
+for scene in SCENES:
+    PAGES.update(scene.PAGES)
+    EXPECTED_ERRORS.update(getattr(scene, "EXPECTED_ERRORS", {}))
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_in_eight_variants(name: str, portal: Portal, chrome: Browser) -> None:
     person, path = PAGES[name]
     seeds = portal.seeds
-    address = portal.url + path.format(**{key: row.pk for key, row in vars(seeds).items() if key != "cookies"})
+    address = portal.url + path.format(**seeds.names)
     shots: list[tuple[int, bytes]] = []
     faults: list[str] = []
     for width in WIDTHS:
