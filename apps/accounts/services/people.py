@@ -12,7 +12,15 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from apps.accounts.domain import GroupRoles, groups_of_claims, person_name, roles_of_groups, verified_email
+from apps.accounts.domain import (
+    GRANTS,
+    GroupRoles,
+    Permission,
+    groups_of_claims,
+    person_name,
+    roles_of_groups,
+    verified_email,
+)
 from apps.accounts.models import Membership, Tenant, User
 from apps.accounts.types import Actor
 from apps.audit.services import action, record, use_case
@@ -95,6 +103,18 @@ def actor_of(user_pk: uuid.UUID | str) -> Actor | None:
 def tenants_of(actor: Actor) -> list[Tenant]:
     """The tenants an actor is a member of, by slug."""
     return list(Tenant.objects.filter(pk__in=list(actor.tenants)))
+
+
+def people_with(permission: Permission, tenant_id: int | None) -> list[str]:
+    """The ids of everybody who may do this in that tenant (None: on the platform as a whole), to tell them of it."""
+    granted = GRANTS[permission]
+    active = User.objects.filter(is_active=True)
+    platform = [role.value for role in granted if role.is_platform]
+    found = set(active.filter(platform_roles__overlap=platform).values_list("pk", flat=True)) if platform else set()
+    if tenant_id is not None:
+        members = Membership.objects.filter(tenant_id=tenant_id, role__in=[role.value for role in granted])
+        found |= set(active.filter(pk__in=members.values("user_id")).values_list("pk", flat=True))
+    return sorted(str(pk) for pk in found)
 
 
 def audit_names(ids: Iterable[str]) -> dict[str, str]:

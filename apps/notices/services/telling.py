@@ -1,0 +1,80 @@
+"""Telling people something that they read in their inbox, in their own language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from apps.notices.domain import KEPT_DAYS, Kind, Words, digest
+from apps.notices.models import Notice
+from apps.streams.services import hint
+
+_kinds: dict[str, Kind] = {}
+
+
+def kind(
+    key: str,
+    sentence: Any,
+    *,
+    name: Any = "",
+    icon: str = "bell",
+    tone: str = "blue",
+    words: Mapping[str, Words] | None = None,
+) -> Kind:
+    """Declare a kind of notice, once, in the app whose services tell it. `{…}` in the sentence are its parameters;
+    `words` says how those that are codes read, by parameter; `tone` as for pills."""
+    if key in _kinds:
+        raise ValueError(f"The kind of notice {key} is declared twice.")
+    return _kinds.setdefault(key, Kind(key, sentence, name or key, icon, tone, words or {}))
+
+
+def kinds() -> dict[str, Kind]:
+    """All declared kinds by key."""
+    return dict(_kinds)
+
+
+def topic_of(user_pk: object) -> str:
+    """What a person's open pages follow to hear of a new notice."""
+    return f"inbox.{user_pk}"
+
+
+def tell(user_pks: Iterable[object], what: Kind, *, link: str, tenant_id: int | None = None, **params: Any) -> None:
+    """Put a line into these people's inboxes, in the caller's transaction.
+
+    `link` is a path of the portal; `params` are JSON values for the sentence, never a secret. The same again (kind,
+    link and parameters) is not told to somebody who has not read it yet, so a step that runs twice tells once.
+    """
+    if not transaction.get_connection().in_atomic_block:
+        raise RuntimeError("tell() belongs into the transaction of the change it tells of.")
+    people = sorted({str(pk) for pk in user_pks})
+    same = digest(what.key, link, params)
+    values = {"kind": what.key, "link": link, "tenant_id": tenant_id, "params": params, "digest": same}
+    Notice.objects.bulk_create([Notice(user_id=pk, **values) for pk in people], ignore_conflicts=True)
+    for pk in people:
+        hint(topic_of(pk))
+
+
+class _Told(dict[str, object]):
+    def __missing__(self, key: str) -> str:
+        return "…"
+
+
+def sentence(notice: Notice) -> str:
+    """A notice in the language that is active."""
+    known = _kinds.get(notice.kind)
+    if known is None:
+        return _("Something that the portal no longer has words for ({kind})").format(kind=notice.kind)
+    told = {key: known.words[key](value) if key in known.words else value for key, value in notice.params.items()}
+    return str(known.sentence).format_map(_Told(told))
+
+
+def forget_old() -> int:
+    """Delete what was told more than KEPT_DAYS ago; how many lines that were."""
+    before = timezone.now() - timedelta(days=KEPT_DAYS)
+    gone, _of = Notice.objects.for_system().filter(at__lt=before).delete()
+    return gone
