@@ -7,8 +7,11 @@ class ClustersConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.audit import services as audit
-        from apps.clusters.services import may_follow_cluster
+        from apps.clusters import services
+        from apps.quotas import services as quotas
         from apps.streams import services as streams
 
-        streams.register_topic("cluster", may_follow_cluster)
+        streams.register_topic("cluster", services.may_follow_cluster)
+        services.register_due(quotas.TURN, quotas.due_requests)
+        quotas.register_figures(services.pool_figures)
         audit.register_system("register_cluster", _("Command line"))

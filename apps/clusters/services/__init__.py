@@ -2,6 +2,7 @@
 
 from apps.clusters.domain.capacity import Capacity, NodeSpace, ProductSpace, capacity_of
 from apps.clusters.models import Cluster
+from apps.clusters.services.figures import pool_figures
 from apps.clusters.services.registration import Registration, register_cluster
 from apps.clusters.services.registry import (
     ParsedLine,
@@ -43,6 +44,7 @@ __all__ = [
     "note_answer",
     "note_nodes",
     "note_silence",
+    "pool_figures",
     "register_cluster",
     "register_due",
     "register_workload",
