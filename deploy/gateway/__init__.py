@@ -1,0 +1,1 @@
+"""Envoy before deployed models: what of its configuration does not change while it runs."""
