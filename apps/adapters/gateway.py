@@ -6,8 +6,8 @@
 Both are replaced by rename, so Envoy reads each whole and takes it up without a restart and without ending a request.
 `deploy/gateway` writes the rest of its configuration, which does not change while it runs.
 
-A request to `<prefix>/v1/…` is first put before the portal, with its method, path, Authorization and `DEPLOYMENT_HEADER`,
-which no client can set, never with its body. The portal's answer:
+A request to `<prefix>/v1/…` is first put before the portal, with its method, path, Authorization and
+`DEPLOYMENT_HEADER`, which no client can set, never with its body. The portal's answer:
 
 - 200: it reaches a model server as `/v1/…`, without Authorization and with the answer's `x-maas-*` headers, of which
   `x-maas-key` stands in the access log. The client gets the answer's `x-ratelimit-*`.
