@@ -108,6 +108,11 @@ _TENANT_GROUPS = {"viewers": Role.VIEWER, "data-scientists": Role.SCIENTIST, "te
 _PLATFORM_GROUPS = {"/platform/auditors": Role.AUDITOR, "/platform/operators": Role.OPERATOR}
 
 
+def tenant_groups(slug: str) -> dict[Role, str]:
+    """The provider's group of each role in a tenant, by its full path."""
+    return {role: f"/{slug}/{group}" for group, role in _TENANT_GROUPS.items()}
+
+
 def roles_of_groups(groups: object) -> GroupRoles:
     """Read a `groups` claim of any shape. Full paths only, compared whole and case-sensitively:
     `/<tenant>/<viewers|data-scientists|team-admins>` and `/platform/<auditors|operators>`; the strongest role counts.

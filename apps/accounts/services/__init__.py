@@ -27,11 +27,20 @@ from apps.accounts.services.sessions import (
     trouble,
     with_userinfo,
 )
-from apps.accounts.services.tenants import actor_named, ensure_tenant, tenant_id_of, tenant_of
+from apps.accounts.services.tenants import (
+    Member,
+    actor_named,
+    ensure_tenant,
+    groups_of_tenant,
+    members_of,
+    tenant_id_of,
+    tenant_of,
+)
 from apps.accounts.services.tokens import create_token, revoke_token, token_user, tokens_of
 
 __all__ = [
     "Granted",
+    "Member",
     "Standing",
     "actor_named",
     "actor_of",
@@ -42,7 +51,9 @@ __all__ = [
     "end_own_session",
     "end_session",
     "ensure_tenant",
+    "groups_of_tenant",
     "id_token_hint",
+    "members_of",
     "on_revoked",
     "open_session",
     "people_with",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from django.utils.translation import gettext_lazy as _
 
-from apps.accounts.models import Tenant, User
+from apps.accounts.domain import Role, tenant_groups
+from apps.accounts.models import Membership, Tenant, User
 from apps.accounts.types import Actor, Permission
 from apps.audit import services as audit
 
@@ -31,6 +34,25 @@ def ensure_tenant(actor: Actor, *, slug: str, name: str) -> Tenant:
     if created:
         audit.record(TENANT_CREATED, actor, f"tenant:{tenant.pk}", tenant_id=tenant.pk, name=name)
     return tenant
+
+
+@dataclass(frozen=True)
+class Member:
+    """Somebody in a tenant, as the provider said at the last look."""
+
+    name: str
+    role: Role
+
+
+def members_of(tenant_id: int, limit: int = 200) -> list[Member]:
+    """Who is in a tenant, by name; people switched off are left out."""
+    rows = Membership.objects.select_related("user").filter(tenant_id=tenant_id, user__is_active=True)
+    return [Member(row.user.name, Role(row.role)) for row in rows.order_by("user__name", "pk")[:limit]]
+
+
+def groups_of_tenant(slug: str) -> dict[Role, str]:
+    """Which group of the identity provider gives which role in a tenant."""
+    return tenant_groups(slug)
 
 
 def actor_named(text: str) -> Actor | None:
