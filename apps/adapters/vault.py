@@ -9,6 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +27,15 @@ _PATH = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 R = TypeVar("R")
 
 
+@dataclass(frozen=True)
+class Lent:
+    """A token made for one purpose. Its accessor may be kept: with it the token is renewed and revoked, not used."""
+
+    token: str = field(repr=False)
+    accessor: str
+    seconds: int
+
+
 class VaultKV:
     """One mount of one server, for any number of threads.
 
@@ -35,9 +45,9 @@ class VaultKV:
     """
 
     def __init__(self, addr: str, role_id_file: str | Path, secret_id_file: str | Path, mount: str) -> None:
-        session = requests.Session()
-        session.trust_env = False
-        self._client = hvac.Client(url=addr, timeout=TIMEOUT, session=session, token="")
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._client = hvac.Client(url=addr, timeout=TIMEOUT, session=self._session, token="")
         self._role_id_file, self._secret_id_file, self._mount = Path(role_id_file), Path(secret_id_file), mount
         self._login_again = 0.0
         self._lock = threading.Lock()
@@ -66,6 +76,40 @@ class VaultKV:
                 path=_checked(path), mount_point=self._mount
             )
         )
+
+    def put_policy(self, name: str, text: str) -> None:
+        """Make a policy say this, whatever it said before."""
+        self._call(lambda: self._client.sys.create_or_update_acl_policy(_checked(name), text))
+
+    def lend(self, role: str, policies: list[str], meta: Mapping[str, str]) -> Lent:
+        """A token with these policies, as the token role allows. It is an orphan where the role says so: a child would
+        end with our own token, which is replaced every hour."""
+        answer = self._call(
+            lambda: self._client.auth.token.create(role_name=_checked(role), policies=policies, meta=dict(meta))
+        )["auth"]
+        return Lent(str(answer["client_token"]), str(answer["accessor"]), int(answer["lease_duration"]))
+
+    def read_as(self, lent: Lent, path: str, version: int) -> dict[str, str]:
+        """One version, with a lent token's rights alone. Raises NotFound when it is not there, Refused."""
+        outside_transaction()
+        client = hvac.Client(url=self._client.url, timeout=TIMEOUT, session=self._session, token=lent.token)
+        with _translated():
+            answer = client.secrets.kv.v2.read_secret_version(
+                path=_checked(path), version=version, mount_point=self._mount, raise_on_deleted_version=True
+            )
+        return {str(key): str(value) for key, value in answer["data"]["data"].items()}
+
+    def renew(self, accessor: str) -> int:
+        """Prolong a lent token; the seconds it has now. Raises NotFound when it is over."""
+        answer = self._call(lambda: _of_accessor(lambda: self._client.auth.token.renew_accessor(accessor)))
+        return int(answer["auth"]["lease_duration"])
+
+    def revoke(self, accessor: str) -> None:
+        """End a lent token now; one that is over is no error."""
+        try:
+            self._call(lambda: _of_accessor(lambda: self._client.auth.token.revoke_accessor(accessor)))
+        except NotFound:
+            return
 
     def _call(self, what: Callable[[], R]) -> R:
         outside_transaction()
@@ -105,6 +149,16 @@ class VaultKV:
         except exceptions.Forbidden:
             return False
         return True
+
+
+def _of_accessor(call: Callable[[], R]) -> R:
+    """A token that is over is an "invalid accessor", with a code that elsewhere is a policy's no or our mistake."""
+    try:
+        return call()
+    except (exceptions.Forbidden, exceptions.InvalidRequest) as error:
+        if any("invalid accessor" in text or "not find" in text for text in error.errors or []):
+            raise exceptions.InvalidPath("invalid accessor") from error
+        raise
 
 
 class _translated:  # noqa: N801 (reads as a statement)

@@ -51,12 +51,36 @@ cluster_addr = "http://127.0.0.1:{cluster_port}"
 log_level = "warn"
 """
 
+ENTRY_ROLE, TOKEN_ROLE = "maas-portal-entry", "maas-job"
+
 POLICY = f"""\
 path "{MOUNT}/data/*" {{ capabilities = ["create", "read", "update", "patch", "delete"] }}
 path "{MOUNT}/metadata/*" {{ capabilities = ["create", "read", "update", "patch", "delete", "list"] }}
 path "{MOUNT}/delete/*" {{ capabilities = ["update"] }}
 path "{MOUNT}/destroy/*" {{ capabilities = ["update"] }}
+# What tenants entered is read by a token lent for one piece of work, never with these rights.
+path "{MOUNT}/data/tenants/*" {{ capabilities = ["deny"] }}
+path "sys/policies/acl/maas-tenant-*" {{ capabilities = ["create", "update", "delete"] }}
+path "auth/token/create/{TOKEN_ROLE}" {{ capabilities = ["create", "update"] }}
+path "auth/token/renew-accessor" {{ capabilities = ["update"] }}
+path "auth/token/revoke-accessor" {{ capabilities = ["update"] }}
 """
+"""What background work may do."""
+
+ENTRY_POLICY = f"""\
+path "{MOUNT}/data/tenants/*" {{ capabilities = ["create", "update"] }}
+"""
+"""What web processes may do: put values in, and read none."""
+
+LENT = {
+    "allowed_policies_glob": ["maas-tenant-*"],
+    "orphan": True,  # a child would end with the portal's own token, within the hour
+    "token_no_default_policy": True,
+    "token_period": "1h",
+    "renewable": True,
+    "token_type": "service",
+}
+"""Tokens lent for one piece of work: good for an hour unless they are renewed."""
 
 
 class OpenBao:
@@ -76,6 +100,8 @@ class OpenBao:
             "VAULT_ADDR": self.address,
             "VAULT_ROLE_ID_FILE": str(self.home.secret_path("openbao-role-id")),
             "VAULT_SECRET_ID_FILE": str(self.home.secret_path("openbao-secret-id")),
+            "VAULT_ENTRY_ROLE_ID_FILE": str(self.home.secret_path("openbao-entry-role-id")),
+            "VAULT_ENTRY_SECRET_ID_FILE": str(self.home.secret_path("openbao-entry-secret-id")),
         }
 
     def prepare(self) -> Program:
@@ -95,7 +121,7 @@ class OpenBao:
         return Program(self.name, self.label, command, check=self._check, env={"GOGC": "50"})
 
     def settle(self) -> None:
-        """Initialises it the first time, then makes mount, policy and role as they should be. Raises Failed."""
+        """Initialises it the first time, then makes mount, policies and roles as they should be. Raises Failed."""
         with httpx.Client(base_url=f"{self.address}/v1/", timeout=10, trust_env=False) as client:
             if not client.get("sys/init").json()["initialized"]:
                 answer = _ask(client, "POST", "sys/init", {"recovery_shares": 1, "recovery_threshold": 1})
@@ -107,18 +133,20 @@ class OpenBao:
                 _ask(client, "POST", f"sys/mounts/{MOUNT}", {"type": "kv", "options": {"version": "2"}})
             if "approle/" not in _ask(client, "GET", "sys/auth")["data"]:
                 _ask(client, "POST", "sys/auth/approle", {"type": "approle"})
-            _ask(client, "PUT", f"sys/policies/acl/{ROLE}", {"policy": POLICY})
-            role = {"token_policies": [ROLE], "token_ttl": "1h", "token_max_ttl": "24h", "token_type": "service"}
-            _ask(client, "POST", f"auth/approle/role/{ROLE}", role)
-            self._hand_out_credentials(client)
+            _ask(client, "POST", f"auth/token/roles/{TOKEN_ROLE}", LENT)
+            for role, policy, name in ((ROLE, POLICY, "openbao"), (ENTRY_ROLE, ENTRY_POLICY, "openbao-entry")):
+                _ask(client, "PUT", f"sys/policies/acl/{role}", {"policy": policy})
+                tokens = {"token_policies": [role], "token_ttl": "1h", "token_max_ttl": "24h", "token_type": "service"}
+                _ask(client, "POST", f"auth/approle/role/{role}", tokens)
+                self._hand_out_credentials(client, role, name)
 
-    def _hand_out_credentials(self, client: httpx.Client) -> None:
-        role_id = _ask(client, "GET", f"auth/approle/role/{ROLE}/role-id")["data"]["role_id"]
-        self.home.write_secret("openbao-role-id", role_id)
-        known = {"secret_id": self.home.secret("openbao-secret-id")}
-        looked_up = client.post(f"auth/approle/role/{ROLE}/secret-id/lookup", json=known)
+    def _hand_out_credentials(self, client: httpx.Client, role: str, name: str) -> None:
+        role_id = _ask(client, "GET", f"auth/approle/role/{role}/role-id")["data"]["role_id"]
+        self.home.write_secret(f"{name}-role-id", role_id)
+        known = {"secret_id": self.home.secret(f"{name}-secret-id")}
+        looked_up = client.post(f"auth/approle/role/{role}/secret-id/lookup", json=known)
         if looked_up.status_code != 200:  # 204 where it is unknown
-            _ask(client, "POST", f"auth/approle/role/{ROLE}/custom-secret-id", known)
+            _ask(client, "POST", f"auth/approle/role/{role}/custom-secret-id", known)
 
     def _await_active(self, client: httpx.Client) -> None:
         """A single Raft node elects itself in a moment; until then it is a standby, without a mount table."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
+import traceback
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,15 +17,20 @@ import pytest
 from django.db import transaction
 
 from apps.adapters.errors import InsideTransaction, NotFound, Refused, Unavailable
-from apps.adapters.vault import VaultKV
+from apps.adapters.letterbox import Letterbox
+from apps.adapters.vault import Lent, VaultKV
 from deploy.local import openbao
 from tests.adapters.scripted import Exchange, scripted
 from tests.needs import require
 
-POLICY = """
-path "maas/data/clusters/*" { capabilities = ["create", "read", "update"] }
-path "maas/metadata/clusters/*" { capabilities = ["delete"] }
+POLICY = f"""
+path "maas/data/clusters/*" {{ capabilities = ["create", "read", "update"] }}
+path "maas/metadata/clusters/*" {{ capabilities = ["delete"] }}
+{openbao.POLICY[openbao.POLICY.index("# What tenants entered") :]}
 """
+
+
+CANARY = "hunter2"
 
 
 @dataclass
@@ -38,6 +45,17 @@ class Bao:
 
     def kv(self) -> VaultKV:
         return VaultKV(self.address, self.role_id, self.secret_id, "maas")
+
+    def letterbox(self) -> Letterbox:
+        """The slot, with the role of web processes."""
+        self.root.auth.approle.create_or_update_approle("entry", token_policies=["entry"], token_ttl="1h")
+        names = [self.role_id.with_name(f"entry-{what}-id") for what in ("role", "secret")]
+        names[0].write_text(self.root.auth.approle.read_role_id("entry")["data"]["role_id"])
+        names[1].write_text(self.root.auth.approle.generate_secret_id("entry")["data"]["secret_id"])
+        return Letterbox(self.address, *names, "maas")
+
+    def sealed(self) -> AbstractContextManager[None]:
+        return _sealed(self)
 
     def role(self, **options: str) -> None:
         self.root.auth.approle.create_or_update_approle("portal", token_policies=["portal"], **options)
@@ -61,6 +79,19 @@ def bao(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bao]:
         process.wait(10)
 
 
+@contextmanager
+def _sealed(bao: Bao) -> Iterator[None]:
+    bao.root.sys.seal()
+    try:
+        yield
+    finally:
+        bao.root.sys.submit_unseal_key(bao.key)
+        for _ in range(50):
+            if isinstance(bao.root.sys.read_health_status(method="GET"), dict):  # a raw response while it is no
+                break
+            time.sleep(0.1)
+
+
 def _prepared(root: Any, folder: Path) -> Bao:
     for _ in range(100):
         try:
@@ -73,6 +104,8 @@ def _prepared(root: Any, folder: Path) -> Bao:
     root.sys.enable_secrets_engine("kv", path="maas", options={"version": "2"})
     root.sys.enable_auth_method("approle")
     root.sys.create_or_update_policy("portal", POLICY)
+    root.sys.create_or_update_policy("entry", openbao.ENTRY_POLICY)
+    root.write_data(f"auth/token/roles/{openbao.TOKEN_ROLE}", data=openbao.LENT)
     one = Bao(root.url, root, made["keys"][0], folder / "role-id", folder / "secret-id")
     one.role(token_ttl="1h")
     one.role_id.write_text(root.auth.approle.read_role_id("portal")["data"]["role_id"] + "\n")
@@ -123,22 +156,12 @@ def test_it_logs_in_again_before_its_token_ends(bao: Bao) -> None:
 def test_sealed_is_unavailable_until_unsealed(bao: Bao) -> None:
     kv = bao.kv()
     kv.write("clusters/a", {"token": "x"})
-    bao.root.sys.seal()
-    try:
+    with bao.sealed():
         for one in (kv, bao.kv()):
             with pytest.raises(Unavailable) as caught:
                 one.read("clusters/a")
             assert caught.value.system == "secrets"
-    finally:
-        bao.root.sys.submit_unseal_key(bao.key)
-    for _ in range(50):
-        try:
-            assert kv.read("clusters/a") == {"token": "x"}
-            break
-        except Unavailable:
-            time.sleep(0.1)
-    else:
-        pytest.fail("It did not come back.")
+    assert kv.read("clusters/a") == {"token": "x"}
 
 
 def test_our_own_credential_is_no_fault_of_the_user(bao: Bao, tmp_path: Path) -> None:
@@ -179,3 +202,113 @@ def test_a_hanging_server_is_given_up(bao: Bao, monkeypatch: pytest.MonkeyPatch)
 def test_no_call_inside_a_transaction(bao: Bao, db: None) -> None:
     with transaction.atomic(), pytest.raises(InsideTransaction):
         bao.kv().read("clusters/a")
+
+
+# --- tokens lent for one piece of work --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stored(bao: Bao) -> Letterbox:
+    """Two versions of a secret of tenant 1 and one of tenant 2, and a policy for each."""
+    box = bao.letterbox()
+    assert box.put("tenants/1/5", {"token": "old"}) + 1 == box.put("tenants/1/5", {"token": "new"})
+    box.put("tenants/2/6", {"token": "theirs"})
+    for tenant in (1, 2):
+        bao.kv().put_policy(
+            f"maas-tenant-{tenant}", f'path "maas/data/tenants/{tenant}/*" {{ capabilities = ["read"] }}'
+        )
+    return box
+
+
+def lend(kv: VaultKV, tenant: int = 1) -> Lent:
+    return kv.lend(openbao.TOKEN_ROLE, [f"maas-tenant-{tenant}"], {"subject": "job:1"})
+
+
+def test_a_lent_token_reads_its_tenant_and_no_other(bao: Bao, stored: Letterbox) -> None:
+    kv = bao.kv()
+    lent = lend(kv)
+    newest = bao.root.secrets.kv.v2.read_secret_metadata("tenants/1/5", mount_point="maas")["data"]["current_version"]
+    assert kv.read_as(lent, "tenants/1/5", newest) == {"token": "new"}
+    assert kv.read_as(lent, "tenants/1/5", newest - 1) == {"token": "old"}
+    for foreign in ("tenants/2/6", "clusters/a", "tenants/15/1"):
+        with pytest.raises(Refused) as caught:
+            kv.read_as(lent, foreign, 1)
+        assert not isinstance(caught.value, NotFound), foreign
+    with pytest.raises(NotFound):
+        kv.read_as(lent, "tenants/1/5", newest + 1)
+    assert lent.token not in repr(lent)
+
+
+def test_the_portal_itself_reads_nothing_that_tenants_entered(bao: Bao, stored: Letterbox) -> None:
+    with pytest.raises(Refused):
+        bao.kv().read("tenants/1/5")
+
+
+def test_only_policies_of_tenants_are_lent(bao: Bao) -> None:
+    with pytest.raises(Refused):
+        bao.kv().lend(openbao.TOKEN_ROLE, ["portal"], {})
+
+
+def test_a_lent_token_ends_when_it_is_revoked_and_not_with_our_own(bao: Bao, stored: Letterbox) -> None:
+    kv = bao.kv()
+    lent = lend(kv)
+    bao.root.auth.token.revoke(kv._client.token)
+    assert kv.renew(lent.accessor) == lent.seconds == 3600
+    kv.revoke(lent.accessor)
+    kv.revoke(lent.accessor)
+    with pytest.raises(NotFound):
+        kv.renew(lent.accessor)
+    with pytest.raises(Refused):
+        kv.read_as(lent, "tenants/1/5", 1)
+
+
+def test_a_missing_right_does_not_pass_for_a_token_that_is_over(bao: Bao) -> None:
+    kv = bao.kv()
+    lent = lend(kv)
+    bao.root.sys.create_or_update_policy("portal", POLICY.replace("revoke-accessor", "another"))
+    try:
+        with pytest.raises(Refused):
+            kv.revoke(lent.accessor)
+    finally:
+        bao.root.sys.create_or_update_policy("portal", POLICY)
+
+
+# --- the slot of web processes ----------------------------------------------------------------------------------------
+
+
+def test_nothing_comes_out_of_the_letterbox(bao: Bao, stored: Letterbox) -> None:
+    """Its role reads neither what it stored nor a cluster's credential."""
+    own = hvac.Client(bao.address, token=stored._login())
+    for path in ("tenants/1/5", "clusters/a"):
+        with pytest.raises(hvac.exceptions.Forbidden):
+            own.secrets.kv.v2.read_secret_version(path, mount_point="maas", raise_on_deleted_version=True)
+    with pytest.raises(Refused):
+        stored.put("clusters/a", {"token": "x"})
+
+
+def test_the_letterbox_outlives_its_token(bao: Bao, stored: Letterbox) -> None:
+    first = stored._login()
+    bao.root.auth.token.revoke(first)
+    assert stored.put("tenants/1/5", {"token": "x"}) > 1
+    assert stored._login() != first
+
+
+def test_the_letterbox_says_nothing_of_values(bao: Bao, caplog: pytest.LogCaptureFixture) -> None:
+    box = bao.letterbox()
+    with bao.sealed(), pytest.raises(Unavailable) as sealed:
+        box.put("tenants/1/5", {"token": CANARY})
+    assert (sealed.value.code, sealed.value.system) == (503, "secrets")
+
+    def quoting(call: Exchange) -> None:
+        login = b'{"auth": {"client_token": "t0ken", "lease_duration": 60}}'
+        call.answer(200, login) if "login" in call.path else call.answer(400, {"errors": [f"bad: {CANARY}"]})
+
+    with scripted(quoting) as server, pytest.raises(Refused) as refused:
+        Letterbox(server.url, box._role_id_file, box._secret_id_file, "maas").put("tenants/1/5", {"token": CANARY})
+    with pytest.raises(Unavailable) as away:
+        Letterbox("http://127.0.0.1:1", box._role_id_file, box._secret_id_file, "maas").put(
+            "tenants/1/5", {"a": CANARY}
+        )
+    for caught in (sealed, refused, away):
+        assert CANARY not in "".join(traceback.format_exception(caught.value)) + caplog.text
+    assert away.value.__suppress_context__
