@@ -91,7 +91,7 @@ class Timeouts:
 class Route:
     """`prefix` is `/<tenant>/<deployment>`; the weights of `backends` are relative to their sum, which is above 0."""
 
-    deployment: int
+    deployment: str
     prefix: str
     backends: tuple[Backend, ...]
     timeouts: Timeouts = field(default_factory=Timeouts)
