@@ -145,6 +145,9 @@ VAULT_ADDR = env.str("VAULT_ADDR", default="")
 VAULT_ROLE_ID_FILE = env.str("VAULT_ROLE_ID_FILE", default="")
 VAULT_SECRET_ID_FILE = env.str("VAULT_SECRET_ID_FILE", default="")
 VAULT_MOUNT = env.str("VAULT_MOUNT", default="maas")
+# Web processes log in with a role of their own that can put values in and read none. They need no other.
+VAULT_ENTRY_ROLE_ID_FILE = env.str("VAULT_ENTRY_ROLE_ID_FILE", default=VAULT_ROLE_ID_FILE)
+VAULT_ENTRY_SECRET_ID_FILE = env.str("VAULT_ENTRY_SECRET_ID_FILE", default=VAULT_SECRET_ID_FILE)
 
 # --- who people are (OpenID Connect) --------------------------------------------------------------------------------
 

@@ -34,6 +34,8 @@ def secrets_server() -> None:
     serve("openbao")
     for name in ("VAULT_ADDR", "VAULT_ROLE_ID_FILE", "VAULT_SECRET_ID_FILE"):
         setattr(settings, name, os.environ[name])
+    for name in ("VAULT_ENTRY_ROLE_ID_FILE", "VAULT_ENTRY_SECRET_ID_FILE"):
+        setattr(settings, name, os.environ.get(name, os.environ[name.replace("ENTRY_", "")]))
 
 
 @pytest.fixture(scope="session")

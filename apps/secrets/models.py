@@ -71,6 +71,8 @@ class Loan(models.Model):
     versions = models.JSONField(default=dict)
     """Version by name, as they were read."""
     accessor = models.CharField(max_length=120, blank=True)
+    told = models.BooleanField(default=False)
+    """Whether the audit log has it: going in may take several tries, each with a loan of its own."""
     expires_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(db_default=Now())
     ended_at = models.DateTimeField(null=True)

@@ -25,6 +25,9 @@ SHARED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR
 PORTAL_VARIABLES = ("DATABASE_URL", "MIGRATE_DATABASE_URL", "REDIS_URL", "VAULT_", "OIDC_", "MAAS_")
 """Beginnings of the names that the portal reads, and that win over the demo's own values."""
 
+BACKGROUND_VARIABLES = ("VAULT_ROLE_ID_FILE", "VAULT_SECRET_ID_FILE")
+"""What web processes are not given: a role that reads."""
+
 MARK = "MAAS_DEMO_HOME"
 """Every process of a demo carries its folder in this variable, so that what is left of one can be found."""
 
@@ -124,8 +127,11 @@ class Stack:
         def own(name: str, label: str, command: tuple[str, ...], check: Callable[[], None] | None) -> Program:
             return Program(name, label, dying_with_parent("TERM", command), check, env, stop_seconds=4)
 
+        web = _python("uvicorn", *uvicorn)
+        light = {key: value for key, value in env.items() if key not in BACKGROUND_VARIABLES}
+        healthy = answers(f"{self.url}/healthz", 200)
         return [
-            own("web", "Web", _python("uvicorn", *uvicorn), answers(f"{self.url}/healthz", 200)),
+            Program("web", "Web", dying_with_parent("TERM", web), healthy, light, stop_seconds=4),
             own("worker", "Worker", _python("celery", *worker), worker_listens(env.get("REDIS_URL", ""))),
             own("watch", "Watch", (sys.executable, "manage.py", "watch"), None),
         ]

@@ -7,14 +7,14 @@ import threading
 import time
 from collections.abc import Callable
 
-from django.conf import settings
-
 from apps.accounts.types import Actor
 from apps.adapters.errors import NotFound, Unavailable
 from apps.adapters.kubernetes import Endpoint, KubeApi
-from apps.adapters.vault import VaultKV
 from apps.clusters.models import Cluster
 from apps.clusters.services.registration import Registration, register_cluster, require_operator
+from apps.secrets.services.store import vault
+
+__all__ = ["Credential", "address", "connect", "endpoint", "register", "vault"]
 
 TOKEN_SECONDS = 60.0
 """A token is read again this often, so that a rotated one is used in time."""

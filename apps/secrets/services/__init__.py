@@ -1,16 +1,31 @@
 """The use-cases of secrets. `services.store` is another door, for background work only: it can read values."""
 
+from apps.secrets.domain import Bad, Kind, Values
+from apps.secrets.services.entering import Entry, NameTaken, Stale, enter, remove, replace
+from apps.secrets.services.lending import due_loans, due_secrets, end
 from apps.secrets.services.reading import Used, exists, missing, names_visible, secrets_of, with_uses
 from apps.secrets.services.registry import Use, UserKind, register_user
 
 __all__ = [
+    "Bad",
+    "Entry",
+    "Kind",
+    "NameTaken",
+    "Stale",
     "Use",
     "Used",
     "UserKind",
+    "Values",
+    "due_loans",
+    "due_secrets",
+    "end",
+    "enter",
     "exists",
     "missing",
     "names_visible",
     "register_user",
+    "remove",
+    "replace",
     "secrets_of",
     "with_uses",
 ]
