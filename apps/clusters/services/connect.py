@@ -20,16 +20,6 @@ TOKEN_SECONDS = 60.0
 """A token is read again this often, so that a rotated one is used in time."""
 
 
-@functools.cache
-def vault() -> VaultKV:
-    """The portal's own mount of the secrets server."""
-    if not settings.VAULT_ADDR:
-        raise Unavailable("No secrets server is configured.", system="secrets")
-    return VaultKV(
-        settings.VAULT_ADDR, settings.VAULT_ROLE_ID_FILE, settings.VAULT_SECRET_ID_FILE, settings.VAULT_MOUNT
-    )
-
-
 class Credential:
     """The bearer token of one cluster, kept in memory for a minute."""
 
