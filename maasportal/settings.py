@@ -149,6 +149,22 @@ VAULT_MOUNT = env.str("VAULT_MOUNT", default="maas")
 VAULT_ENTRY_ROLE_ID_FILE = env.str("VAULT_ENTRY_ROLE_ID_FILE", default=VAULT_ROLE_ID_FILE)
 VAULT_ENTRY_SECRET_ID_FILE = env.str("VAULT_ENTRY_SECRET_ID_FILE", default=VAULT_SECRET_ID_FILE)
 
+# --- files of models ------------------------------------------------------------------------------------------------
+
+# By digest in an S3 bucket where one is named, else in a folder that every process of the portal can write to.
+STORAGE_DIR = env.str("MAAS_STORAGE_DIR", default=str(BASE_DIR / "var" / "storage"))
+S3_BUCKET = env.str("MAAS_S3_BUCKET", default="")
+S3_ENDPOINT = env.str("MAAS_S3_ENDPOINT", default="")
+S3_REGION = env.str("MAAS_S3_REGION", default="")
+S3_PREFIX = env.str("MAAS_S3_PREFIX", default="")
+S3_ACCESS_KEY = env.str("MAAS_S3_ACCESS_KEY", default="")
+S3_SECRET_KEY = env.str("MAAS_S3_SECRET_KEY", default="")
+# The portal as pods reach it, which may be another address than that of people.
+PODS_URL = env.str("MAAS_PODS_URL", default=BASE_URL).rstrip("/")
+CARRY_IMAGE = env.str("MAAS_CARRY_IMAGE", default="maas/carry:1")
+UPLOAD_LIMIT = env.int("MAAS_UPLOAD_LIMIT_GIB", default=160) * 2**30
+"""Bytes of all files of one version."""
+
 # --- who people are (OpenID Connect) --------------------------------------------------------------------------------
 
 AUTH_USER_MODEL = "accounts.User"

@@ -13,6 +13,7 @@ urlpatterns = [
     path("api/v1/", include((jobs.api_patterns, "api"))),
     path("", include("apps.accounts.urls")),
     path("", include("apps.audit.urls")),
+    path("", include("apps.catalog.urls")),
     path("", include("apps.jobs.urls")),
     path("", include("apps.portal.urls")),
 ]

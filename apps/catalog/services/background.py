@@ -1,0 +1,70 @@
+"""What lower apps ask of models through their registries, and what background work does to rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from apps.accounts.types import Actor, Permission
+from apps.catalog.models import Blob, RegisteredModel, Transfer
+
+LEASE = timedelta(seconds=60)
+"""Longer than all calls of one look together; after it, a dead worker's transfer is due again."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the log of a transfer's pod, as it is."""
+
+    text: str
+    level: str = ""
+    rank: int | None = None
+    step: int | None = None
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+def due_transfers() -> list[str]:
+    """Ids of transfers to look at now."""
+    return list(Transfer.objects.due().order_by("due_at").values_list("pk", flat=True)[:100])
+
+
+def due_blobs() -> list[str]:
+    """Digests of bytes that nobody has any more."""
+    return list(Blob.objects.filter(due_at__lte=Now()).values_list("pk", flat=True)[:100])
+
+
+def known_transfers(ids: set[str]) -> set[str]:
+    """Those of some ids that are transfers of ours."""
+    return set(Transfer.objects.filter(pk__in=ids).values_list("pk", flat=True))
+
+
+def may_follow_model(actor: Actor, model_id: str) -> bool:
+    return RegisteredModel.objects.visible_to(actor).filter(pk=model_id).exists()
+
+
+def may_follow_models(actor: Actor, _id: str) -> bool:
+    """Whether an open list may hear that some model changed; which one it asks for itself."""
+    return actor.may(Permission.MODEL_VIEW)
+
+
+def claim(transfer_id: str) -> Transfer | None:
+    """Take the lease of a transfer, or leave word that it must be looked at again; None if there is nothing to do."""
+    rows = Transfer.objects.filter(pk=transfer_id)
+    until = timezone.now() + LEASE
+    if rows.filter(Q(lease_until=None) | Q(lease_until__lt=Now())).update(lease_until=until, due_at=until):
+        return rows.select_related("version__model", "placement__tenant", "placement__cluster").get()
+    rows.update(due_at=Now())
+    return None
+
+
+def let_go(transfer: Transfer, look_again: datetime | None) -> bool:
+    """Give the lease back and say when to look again; True if somebody asked for a look meanwhile (do it now)."""
+    rows = Transfer.objects.filter(pk=transfer.pk)
+    asked = bool(rows.filter(due_at__lte=Now()).update(lease_until=None))
+    if not asked:
+        rows.update(lease_until=None, due_at=look_again)
+    return asked

@@ -1,0 +1,1 @@
+"""Pages of models, and the two doors for pods."""
