@@ -81,7 +81,7 @@ class ClusterWatch:
         everywhere, broken = objects.everywhere, self._doubt.set
         self._workloads = {
             kind.label: Reflector(
-                self._reader, everywhere(objects.VOLCANO_JOB), projections.OBJECTS,
+                self._reader, everywhere(objects.KINDS[kind.objects]), projections.OBJECTS,
                 lambda old, new, kind=kind: self._workload_changed(kind, old, new),  # type: ignore[misc]
                 broken, label_selector=kind.label,
             )
@@ -260,7 +260,7 @@ class ClusterWatch:
                     log.info("sweep_failed", cluster=self.cluster_id, error=str(error)[:200])
 
     async def _sweep_kind(self, kind: WorkloadKind) -> None:
-        path = objects.everywhere(objects.VOLCANO_JOB)
+        path = objects.everywhere(objects.KINDS[kind.objects])
         found, _version = await self._reader.listing(path, projections.OBJECTS, label_selector=kind.label)
         ours = [
             WorkloadObject(
