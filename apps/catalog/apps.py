@@ -23,6 +23,6 @@ class CatalogConfig(AppConfig):
         )
         clusters.register_due("catalog.reconcile_transfer", background.due_transfers)
         clusters.register_due("catalog.remove_blob", background.due_blobs)
-        streams.register_topic("model", background.may_follow_model)
+        streams.register_topic("registeredmodel", background.may_follow_model)
         streams.register_topic("models", background.may_follow_models)
         audit.register_system("catalog", _("Model control"))

@@ -74,7 +74,7 @@ class RegisteredModel(models.Model):
     @property
     def topic(self) -> str:
         """The name under which open pages hear of this model and its versions."""
-        return f"model.{self.pk}"
+        return f"registeredmodel.{self.pk}"
 
 
 class ModelVersionQuerySet(TenantOwnedQuerySet["ModelVersion"]):

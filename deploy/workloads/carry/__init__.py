@@ -1,0 +1,1 @@
+"""Brings the newest good checkpoint of a volume to the portal, file by file. Needs Python alone."""
