@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 import re
 import statistics
@@ -13,7 +14,6 @@ from typing import Any
 
 from django import template
 from django.conf import settings
-from django.urls import reverse
 from django.utils import formats, timezone
 from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
@@ -141,15 +141,6 @@ def draft_state() -> SafeString:
     return _pill("grey", "pencil", _("Draft"))
 
 
-@register.simple_tag
-def target_link(target: str) -> SafeString | str:
-    """Where the thing an audit entry speaks of has a page, a link to it."""
-    kind, _colon, key = target.partition(":")
-    if kind != "job":
-        return ""
-    return format_html('<a class="small" href="{}">{}</a>', reverse("jobs:detail", args=[key]), _("Open job"))
-
-
 _POD_LOOKS: dict[str, tuple[str, str, Promise]] = {
     "Pending": ("blue", "loader-2", gettext_lazy("Starting")),
     "Running": ("green", "player-play", gettext_lazy("Running")),
@@ -239,6 +230,14 @@ def at(value: datetime | None) -> SafeString | str:
 
 
 @register.simple_tag
+def at_second(value: datetime) -> SafeString:
+    """A time of day to the second, with the day where it is another."""
+    here = timezone.localtime(value)
+    day = "" if here.date() == timezone.localdate() else f"{formats.date_format(here, 'SHORT_DATE_FORMAT')} "
+    return _time(value, f"{day}{here:%H:%M:%S}")
+
+
+@register.simple_tag
 def ago(value: datetime | None) -> SafeString | str:
     """How long ago, absolute on hover."""
     if value is None:
@@ -271,6 +270,12 @@ def labelled(label: object, text: object, url: str) -> SafeString:
 def listed(parts: Iterable[object]) -> SafeString:
     """ "a, b, c", parted as the reader's language does."""
     return format_html_join(pgettext("between the parts of a list", ", "), "{}", ((part,) for part in parts))
+
+
+@register.filter
+def as_json(value: object) -> str:
+    """A recorded value as it is stored; a text without its quotes."""
+    return value if isinstance(value, str) else "–" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 @register.filter

@@ -3,6 +3,7 @@
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
+from apps.audit import urls as audit
 from apps.jobs import urls as jobs
 from maasportal import health
 
@@ -10,7 +11,7 @@ urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
-    path("api/v1/", include((jobs.api_patterns, "api"))),
+    path("api/v1/", include(([*audit.api_patterns, *jobs.api_patterns], "api"))),
     path("", include("apps.accounts.urls")),
     path("", include("apps.audit.urls")),
     path("", include("apps.catalog.urls")),

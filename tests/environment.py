@@ -20,5 +20,7 @@ os.environ.setdefault("OIDC_CLIENT_SECRET", "the-tests-own-client-secret-0123456
 from deploy.local.testing import serve
 
 serve("postgres", "valkey")
+# The portal's own role, for tests of what it may not do; a worker of xdist inherits it.
+os.environ.setdefault("APP_DATABASE_URL", os.environ["DATABASE_URL"])
 # Tests create databases and tables, which only the owner of the schema may.
 os.environ["DATABASE_URL"] = os.environ.get("MIGRATE_DATABASE_URL") or os.environ["DATABASE_URL"]

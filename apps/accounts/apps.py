@@ -11,7 +11,9 @@ class AccountsConfig(AppConfig):
         from apps.audit import services as audit
 
         checks.refuse_to_start()
-        audit.register_directory(audit.Directory(names=services.audit_names, tenant_id=services.tenant_id_of))
+        audit.register_directory(
+            audit.Directory(services.audit_names, tenant_id=services.tenant_id_of, people=services.people_named)
+        )
         audit.register_words("accounts.roles-changed", before=words.roles, after=words.roles)
         audit.register_words("accounts.sign-in-refused", reason=words.refusal)
         audit.register_system("identity-provider", _("Identity provider"))

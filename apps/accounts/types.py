@@ -55,7 +55,7 @@ class Actor:
         """Whether this actor holds the right in this tenant (or on the platform, when no tenant is named)."""
         if self.is_system:
             return True
-        if self.read_only and not permission.value.endswith(".view"):
+        if self.read_only and not permission.endswith(".view"):
             return False
         if self.token_id is not None and permission is Permission.TOKEN_MANAGE_OWN:
             return False

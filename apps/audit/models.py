@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from django.contrib.postgres.indexes import BrinIndex
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from apps.audit.domain import Result
@@ -36,9 +37,14 @@ class Entry(models.Model):
 
     class Meta:
         db_table = "audit_entry"
+        # Each ends with the order of the pages, so that one page costs the same however long the log is.
         indexes = [
-            models.Index(fields=["tenant_id", "-id"], name="audit_tenant"),
-            models.Index(fields=["target", "-id"], name="audit_target"),
-            models.Index(fields=["actor", "-id"], name="audit_actor"),
-            BrinIndex(fields=["at"], name="audit_at"),
+            models.Index(fields=["-at", "-id"], name="audit_at"),
+            models.Index(fields=["tenant_id", "-at", "-id"], name="audit_tenant"),
+            models.Index(fields=["target", "-at", "-id"], name="audit_target"),
+            models.Index(fields=["actor", "-at", "-id"], name="audit_actor"),
+            models.Index(fields=["action", "-at", "-id"], name="audit_action"),
+            models.Index(fields=["-at", "-id"], name="audit_refused", condition=Q(result="refused")),
+            # For what was recorded under a name.
+            GinIndex(fields=["params"], opclasses=["jsonb_path_ops"], name="audit_params"),
         ]

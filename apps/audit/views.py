@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.utils.html import format_html
+from django.shortcuts import get_object_or_404, render
+from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from apps.audit import services
-from apps.audit.domain import Result
-from apps.audit.models import Entry
+from apps.audit.domain import Change, Result, Search, changes
+from apps.audit.forms import SearchForm
+from apps.audit.models import Entry, EntryQuerySet
 
-PAGE = 50
-RIGHT = "audit.view"
-FILTERS = ("actor", "action", "result", "target")
+COUNTED = 1000
+"""Entries are counted up to here."""
+TYPED = ("who", "action", "result", "about", "since", "until")
+CHOSEN = ("actor", "target", "life")
+FILTERS = (*TYPED, *CHOSEN, "tenant")
 
 
 @dataclass(frozen=True)
@@ -40,82 +44,145 @@ class Row:
         return self.entry.result == Result.REFUSED
 
 
+@dataclass(frozen=True)
+class Opened:
+    """One entry with everything that was recorded. `target` is its name, `day` the query of its actor's day."""
+
+    row: Row
+    target: str
+    page: str
+    changes: list[Change]
+    params: list[tuple[str, Any, object]]
+    day: str
+    life: str
+
+
 @require_GET
 def entries(request: HttpRequest) -> HttpResponse:
-    """Newest first; filters and place are in the address."""
-    actor = request.actor
-    actor.require(RIGHT, target="audit")
-    found = _filtered(request, Entry.objects.of_tenants(actor.tenants_where(RIGHT)))
-    some, older, newer = _page(request, found)
-    chosen = {key: request.GET[key][:120] for key in ("actor", "target") if request.GET.get(key)}
-    ids = {entry.actor for entry in some} | {entry.target for entry in some}
-    names = services.directory().names(ids)
-    query = {key: request.GET[key] for key in (*FILTERS, "tenant") if request.GET.get(key)}
-    kept = f"{urlencode(query)}&" if query else ""
-    context = {
-        "rows": [_row(entry, names) for entry in some],
-        "page": {
-            "older": f"{kept}before={older}" if older else "",
-            "newer": f"{kept}after={newer}" if newer else "",
-        },
-        "actions": sorted(((each.key, str(each.name)) for each in services.actions().values()), key=itemgetter(1)),
-        "filters": [(key, value, _who(value, names)) for key, value in chosen.items()],
-        "filtered": bool(query),
-        "everything": actor.tenants_where(RIGHT) is None,
-    }
-    return render(request, "audit/list.html", context)
-
-
-def _filtered(request: HttpRequest, found: QuerySet[Entry]) -> QuerySet[Entry]:
-    for key in FILTERS:
-        if value := request.GET.get(key):
-            found = found.filter(**{key: value[:120]})
-    if slug := request.GET.get("tenant"):
-        found = found.filter(tenant_id=services.directory().tenant_id(request.actor, slug[:30]) or 0)
-    return found
-
-
-def _page(request: HttpRequest, found: QuerySet[Entry]) -> tuple[list[Entry], int, int]:
-    """Entries, and the ids that lead to older and newer ones (0 for none)."""
+    """Newest first, or as a story (`sort=old`); filters, place and the opened row are in the address."""
+    seen = services.scope(request.actor)
+    form = SearchForm(request.GET)
+    if not form.is_valid():
+        context = {"rows": [], "faults": [error for errors in form.errors.values() for error in errors]}
+        return render(request, "audit/list.html", context | _around(request, form, {}), status=422)
+    search = form.search()
+    found = services.found(request.actor, search)
+    oldest_first = request.GET.get("sort") == "old"
     before, after = (_number(request.GET.get(key, "")) for key in ("before", "after"))
-    if after:
-        some = list(found.filter(pk__gt=after).order_by("pk")[: PAGE + 1])
-        more = len(some) > PAGE
-        some = some[:PAGE][::-1]
-        return some, some[-1].pk if some else 0, some[0].pk if more else 0
-    some = list((found.filter(pk__lt=before) if before else found).order_by("-pk")[: PAGE + 1])
-    more = len(some) > PAGE
-    some = some[:PAGE]
-    return some, some[-1].pk if more else 0, some[0].pk if before and some else 0
+    page = services.page(found, before=before, after=after, oldest_first=oldest_first)
+    names = services.names_for(page.entries, seen)
+    about = [search.target or search.life, search.actor]
+    names |= {**services.recorded_names(filter(None, about), seen), **services.directory().names(filter(None, about))}
+    opened = _number(request.GET.get("open", ""))
+    kept = _kept(request)
+    context = {
+        "rows": [_row(entry, names) for entry in page.entries],
+        "opened": next((_opened(entry, names) for entry in page.entries if entry.pk == opened), None),
+        "page": {
+            "older": f"{kept}&before={page.older}" if page.older else "",
+            "newer": f"{kept}&after={page.newer}" if page.newer else "",
+        },
+        "count": found.order_by()[: COUNTED + 1].count(),
+        "relatives": _relatives(search, seen),
+    }
+    return render(request, "audit/list.html", context | _around(request, form, names))
+
+
+@require_GET
+def entry(request: HttpRequest, entry_id: int) -> HttpResponse:
+    """One entry, by an address that a colleague can be given."""
+    seen = services.scope(request.actor)
+    one = get_object_or_404(seen, pk=entry_id)
+    return render(request, "audit/entry.html", {"opened": _opened(one, services.names_for([one], seen))})
+
+
+def _around(request: HttpRequest, form: SearchForm, names: Mapping[str, str]) -> dict[str, Any]:
+    """What stands around the rows: the form as it was filled in, and which searches are at hand."""
+    actor = request.actor
+    typed = {key: request.GET.get(key, "")[:120] for key in TYPED}
+    chosen = [(key, request.GET[key][:120]) for key in CHOSEN if request.GET.get(key)]
+    asked = {key: request.GET[key] for key in FILTERS if request.GET.get(key)}
+    return {
+        "typed": typed,
+        "moments": {key: _as_input(typed[key], end=key == "until") for key in ("since", "until")},
+        "chosen": [(key, value, _chip(key, value, names)) for key, value in chosen],
+        "actions": _action_groups(),
+        "saved": _saved(),
+        "filtered": bool(asked),
+        "story": request.GET.get("sort") == "old",
+        "everything": actor.tenants_where(services.VIEW) is None,
+        "may_export": actor.may(services.EXPORT),
+        "export": urlencode(asked),
+        "counted": COUNTED,
+        "form": form,
+    }
+
+
+def _as_input(text: str, *, end: bool) -> str:
+    """A time as the browser's field wants it; a day by itself gets its first or last minute."""
+    return f"{text}T{'23:59' if end else '00:00'}" if len(text) == len("2026-11-30") else text[:16]
+
+
+def _chip(key: str, value: str, names: Mapping[str, str]) -> str:
+    if key == "actor":
+        return _("Who: {name}").format(name=services.who(value, names))
+    name = services.target_name(value, names)
+    return _("Life of {name}").format(name=name) if key == "life" else _("Target: {name}").format(name=name)
+
+
+def _action_groups() -> list[tuple[str, list[tuple[str, str]]]]:
+    """Actions by the first word of their key, each group by name."""
+    known = sorted((each.key.split(".")[0], str(each.name), each.key) for each in services.actions().values())
+    return [(word, [(key, name) for _word, name, key in some]) for word, some in groupby(known, itemgetter(0))]
+
+
+def _saved() -> list[tuple[str, str]]:
+    """Searches that auditors make again and again, as queries."""
+    today = timezone.localdate()
+    return [
+        (_("Today"), urlencode({"since": today})),
+        (_("Refused, last 7 days"), urlencode({"result": "refused", "since": today - timedelta(days=7)})),
+        (_("Roles"), urlencode({"action": "accounts.roles-changed"})),
+        (_("Exports"), urlencode({"action": "audit.exported"})),
+    ]
+
+
+def _kept(request: HttpRequest) -> str:
+    """The search of an address, without place and opened row."""
+    return urlencode({key: request.GET[key] for key in (*FILTERS, "sort") if request.GET.get(key)})
 
 
 def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
-class _Told(dict[str, Any]):
-    """The words of a sentence, in bold; what was not recorded shows as …"""
-
-    def __getitem__(self, key: str) -> SafeString:
-        return format_html("<b>{}</b>", super().__getitem__(key)) if key in self else format_html("…")
-
-
-def _row(entry: Entry, names: Mapping[str, str]) -> Row:
-    who, known = _who(entry.actor, names), services.actions().get(entry.action)
-    told = _Told(services.told(entry))
-    told |= {"actor": who, "target": _who(entry.target, names), "action": known.name if known else entry.action}
-    if entry.result == Result.REFUSED:
-        pattern = known.refusal if known and known.refusal else _("{actor} was refused “{action}” ({target})")
-    else:
-        pattern = known.sentence if known else "{actor} {action} {target}"
-    name = str(known.name) if known else entry.action
-    return Row(entry, who, entry.actor.startswith("user:"), name, SafeString(str(pattern).format_map(told)))
+def _row(one: Entry, names: Mapping[str, str]) -> Row:
+    known = services.actions().get(one.action)
+    name = str(known.name) if known else one.action
+    by_person = one.actor.startswith("user:")
+    return Row(one, services.who(one.actor, names), by_person, name, services.sentence(one, names))
 
 
-def _who(audit_id: str, names: Mapping[str, str]) -> str:
-    """Who or what an audit id stands for, in words where there are any."""
-    if audit_id in names:
-        return names[audit_id]
-    if audit_id.startswith("user:"):
-        return _("somebody erased")
-    return _("somebody unknown") if audit_id == "anonymous" else services.system_name(audit_id)
+def _opened(one: Entry, names: Mapping[str, str]) -> Opened:
+    words = services.told(one)
+    pairs = changes(one.params)
+    day = timezone.localtime(one.at).date()
+    return Opened(
+        row=_row(one, names),
+        target=services.target_name(one.target, names),
+        page=services.page_of(one.target),
+        changes=pairs,
+        params=[(key, value, words[key]) for key, value in one.params.items()],
+        day=urlencode({"actor": one.actor, "since": day, "until": day, "sort": "old"}),
+        life=urlencode({"life": one.target, "sort": "old"}),
+    )
+
+
+def _relatives(search: Search, seen: EntryQuerySet) -> list[tuple[str, str, str]]:
+    """What the life of something takes in and the reader may see: id, name and page of each."""
+    if not search.life:
+        return []
+    family = services.family(search.life)
+    told = set(seen.filter(target__in=family).order_by().values_list("target", flat=True).distinct())
+    names = {**services.recorded_names(told, seen), **services.directory().names(told)}
+    return [(each, services.target_name(each, names), services.page_of(each)) for each in family if each in told]

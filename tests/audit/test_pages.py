@@ -15,6 +15,7 @@ from apps.accounts.services import refuse_sign_in
 from apps.accounts.types import Actor, Denied
 from apps.audit import services as audit
 from apps.audit.models import Entry
+from apps.audit.services import reading
 from apps.jobs import moves
 from apps.jobs import services as jobs
 from apps.jobs.domain.phases import Phase
@@ -91,7 +92,7 @@ def test_what_was_refused_is_named_and_so_is_the_tenant(world: World) -> None:
 def test_every_action_has_a_name_and_each_value_in_words_belongs_to_one() -> None:
     known = audit.actions()
     assert [each.key for each in known.values() if each.name == each.key and not each.key.startswith("test.")] == []
-    assert all(f"{{{param}}}" in str(known[key].sentence) for key, param in audit._words)
+    assert all(f"{{{param}}}" in str(known[key].sentence) for key, param in reading._words)
 
 
 def test_somebody_erased_stays_somebody(world: World) -> None:

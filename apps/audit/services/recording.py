@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import structlog
@@ -12,23 +11,6 @@ from django.db import transaction
 
 from apps.audit.domain import Action, Denied, Result
 from apps.audit.models import Entry
-
-__all__ = [
-    "Action",
-    "Denied",
-    "Entry",
-    "Result",
-    "action",
-    "actions",
-    "directory",
-    "record",
-    "register_directory",
-    "register_system",
-    "register_words",
-    "system_name",
-    "told",
-    "use_case",
-]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,58 +31,6 @@ def action(key: str, sentence: Any, *, name: Any = "", refusal: Any = None) -> A
     if key in _actions:
         raise ValueError(f"The action {key} is declared twice.")
     return _actions.setdefault(key, Action(key, sentence, name or key, refusal))
-
-
-Words = Callable[[Any], object]
-"""What to show a reader for a recorded value."""
-
-_words: dict[tuple[str, str], Words] = {}
-_systems: dict[str, Any] = {}
-
-
-def register_words(key: str, **params: Words) -> None:
-    """Called by an app's ready(): how the parameters of an action that are codes read in words."""
-    _words.update({(key, param): words for param, words in params.items()})
-
-
-def register_system(name: str, words: Any) -> None:
-    """Called by an app's ready(): what people call the part of the system that acts as `system:<name>`."""
-    _systems[f"system:{name}"] = words
-
-
-def told(entry: Entry) -> dict[str, object]:
-    """The parameters of an entry as a reader is told them."""
-    return {param: _words.get((entry.action, param), _as_it_is)(value) for param, value in entry.params.items()}
-
-
-def _as_it_is(value: Any) -> object:
-    return value
-
-
-def system_name(actor: str) -> str:
-    """What people call a part of the system, by its audit id; its bare name where nobody said."""
-    return str(_systems.get(actor) or actor.removeprefix("system:"))
-
-
-@dataclass(frozen=True)
-class Directory:
-    """What reading the log needs of whoever knows people and tenants. `names` maps audit ids of people and tenants to
-    names, those of nobody known left out; `tenant_id` finds the tenant of a slug that the reader may see."""
-
-    names: Callable[[Iterable[str]], Mapping[str, str]]
-    tenant_id: Callable[[Any, str], int | None]
-
-
-_directory: list[Directory] = []
-
-
-def register_directory(found: Directory) -> None:
-    """Called once, by the app that keeps people, in its ready()."""
-    _directory[:] = [found]
-
-
-def directory() -> Directory:
-    return _directory[0]
 
 
 def actions() -> dict[str, Action]:

@@ -1,0 +1,68 @@
+"""Recording what happened, and reading it again."""
+
+from apps.audit.domain import Action, Denied, Result, Search
+from apps.audit.models import Entry
+from apps.audit.services.exports import EXPORTED, Format, Row, export, pulled, row
+from apps.audit.services.reading import (
+    Directory,
+    TargetKind,
+    directory,
+    names_for,
+    page_of,
+    plain_sentence,
+    recorded_names,
+    register_directory,
+    register_system,
+    register_target,
+    register_words,
+    sentence,
+    system_name,
+    target_kinds,
+    target_name,
+    told,
+    who,
+)
+from apps.audit.services.recording import action, actions, record, use_case
+from apps.audit.services.search import EXPORT, VIEW, Page, family, found, page, scope
+
+__all__ = [
+    "EXPORT",
+    "EXPORTED",
+    "VIEW",
+    "Action",
+    "Denied",
+    "Directory",
+    "Entry",
+    "Format",
+    "Page",
+    "Result",
+    "Row",
+    "Search",
+    "TargetKind",
+    "action",
+    "actions",
+    "directory",
+    "export",
+    "family",
+    "found",
+    "names_for",
+    "page",
+    "page_of",
+    "plain_sentence",
+    "pulled",
+    "record",
+    "recorded_names",
+    "register_directory",
+    "register_system",
+    "register_target",
+    "register_words",
+    "row",
+    "scope",
+    "sentence",
+    "system_name",
+    "target_kinds",
+    "target_name",
+    "told",
+    "use_case",
+    "who",
+]
