@@ -165,6 +165,25 @@ CARRY_IMAGE = env.str("MAAS_CARRY_IMAGE", default="maas/carry:1")
 UPLOAD_LIMIT = env.int("MAAS_UPLOAD_LIMIT_GIB", default=160) * 2**30
 """Bytes of all files of one version."""
 
+# --- tenants in clusters ----------------------------------------------------------------------------------------------
+
+# What pods of every tenant may reach beyond their namespace, and who may reach them: name=address[@port+port], by comma.
+PORTAL_TENANT_EGRESS = env.list("MAAS_TENANT_EGRESS", default=[])
+PORTAL_TENANT_INGRESS = env.list("MAAS_TENANT_INGRESS", default=[])
+# What the clusters' API servers put before a group of the identity provider (--oidc-groups-prefix).
+PORTAL_CLUSTER_GROUP_PREFIX = env.str("MAAS_CLUSTER_GROUP_PREFIX", default="oidc:")
+
+# --- the gateway to deployed models -----------------------------------------------------------------------------------
+
+# Where clients reach it, and the folder that it takes its routes from. Without them models are deployed, not published.
+GATEWAY_URL = env.str("MAAS_GATEWAY_URL", default="").rstrip("/")
+GATEWAY_DIR = env.str("MAAS_GATEWAY_DIR", default="")
+GATEWAY_HOSTS = env.list("MAAS_GATEWAY_HOSTS", default=[urlsplit(GATEWAY_URL).hostname] if GATEWAY_URL else [])
+GATEWAY_SECRET = env.str("MAAS_GATEWAY_SECRET", default="")
+"""What it shows when it asks whether a request may pass."""
+# It asks under the name that its client used.
+ALLOWED_HOSTS += [host for host in GATEWAY_HOSTS if host not in ALLOWED_HOSTS]
+
 # --- who people are (OpenID Connect) --------------------------------------------------------------------------------
 
 AUTH_USER_MODEL = "accounts.User"
