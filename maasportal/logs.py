@@ -22,7 +22,9 @@ def logging_config(*, as_json: bool) -> dict[str, Any]:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-    renderer: Any = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=False)
+    # Its own way of showing exceptions would print local variables, and with them what a person typed.
+    text = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    renderer: Any = structlog.processors.JSONRenderer() if as_json else text
     tail: list[Any] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     tail += [structlog.processors.format_exc_info] if as_json else []
     return {

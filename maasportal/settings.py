@@ -221,6 +221,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_FAILURE_VIEW = "maasportal.health.csrf_failure"
+DEFAULT_EXCEPTION_REPORTER_FILTER = "maasportal.health.SafeReports"
 
 # --- what a browser may do ------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularAPIView
 
 from apps.audit import urls as audit
 from apps.jobs import urls as jobs
+from apps.secrets import urls as secrets
 from maasportal import health
 
 urlpatterns = [
@@ -17,6 +18,7 @@ urlpatterns = [
     path("", include("apps.catalog.urls")),
     path("", include("apps.jobs.urls")),
     path("", include("apps.portal.urls")),
+    path("", include("apps.secrets.urls")),
 ]
 
 handler403 = "maasportal.health.forbidden"

@@ -1,7 +1,7 @@
 """The use-cases of secrets. `services.store` is another door, for background work only: it can read values."""
 
 from apps.secrets.domain import Bad, Kind, Values
-from apps.secrets.services.entering import Entry, NameTaken, Stale, enter, remove, replace
+from apps.secrets.services.entering import Entry, NameTaken, Stale, enter, remove, replace, require_entering
 from apps.secrets.services.lending import due_loans, due_secrets, end
 from apps.secrets.services.reading import Used, exists, missing, names_visible, secrets_of, with_uses
 from apps.secrets.services.registry import Use, UserKind, register_user
@@ -26,6 +26,7 @@ __all__ = [
     "register_user",
     "remove",
     "replace",
+    "require_entering",
     "secrets_of",
     "with_uses",
 ]

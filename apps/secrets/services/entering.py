@@ -66,6 +66,12 @@ def replace(actor: Actor, *, secret: Secret, entry: Entry) -> Secret:
     return _store(actor, secret, entry) if _begin_again(actor, secret=secret, entry=entry) else secret
 
 
+@audit.use_case(ENTERED)
+def require_entering(actor: Actor, *, tenant_id: int) -> None:
+    """Raise Denied, and record it, before anything else is said of what was sent."""
+    actor.require(Permission.SECRET_MANAGE, tenant_id, target=f"tenant:{tenant_id}")
+
+
 @audit.use_case(REMOVED)
 def remove(actor: Actor, *, secret: Secret) -> None:
     """Nothing is given this secret any more; a worker destroys it in the store. A second removal changes nothing."""

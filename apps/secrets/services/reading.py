@@ -32,10 +32,10 @@ def missing(tenant_id: int, names: Iterable[str]) -> list[str]:
 
 
 def secrets_of(actor: Actor, slug: str = "") -> QuerySet[Secret]:
-    """The secrets an actor may see (of one tenant), by tenant and name."""
+    """The secrets an actor may see (of one tenant), newest first."""
     rows = Secret.objects.visible_to(actor).select_related("tenant", "changed_by")
     rows = rows.filter(tenant__slug=slug) if slug else rows
-    return rows.order_by("tenant__slug", "name", "pk")
+    return rows.order_by("-pk")
 
 
 @dataclass(frozen=True)
