@@ -15,6 +15,8 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -143,25 +145,12 @@ class Checkpoints:
         return None
 
     def _read(self, folder: Path, size: int) -> State:
-        try:
-            manifest = json.loads((folder / MANIFEST).read_bytes())
-            if manifest["format"] != FORMAT or folder.name != f"step-{manifest['step']:08d}":
-                raise NotGood("its manifest is not of this format and step")
-            if manifest["model"] != self.model:
-                raise CheckpointError(f"{folder} is of another model; choose another directory")
-            state = State(manifest["step"], np.full((len(ROWS), size), np.nan))
-            for shard in manifest["shards"]:
-                data = (folder / shard["file"]).read_bytes()
-                if hashlib.sha256(data).hexdigest() != shard["sha256"]:
-                    raise NotGood(f"{shard['file']} is not what was written")
-                state.rows[:, shard["start"] : shard["stop"]] = np.load(io.BytesIO(data), allow_pickle=False)
-        except FileNotFoundError as error:
-            raise NotGood(f"{Path(error.filename).name} is missing") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise NotGood(repr(error)) from error
-        if not np.isfinite(state.rows).all():
-            raise NotGood("its shards do not cover the model")
-        return state
+        manifest = read_manifest(folder)
+        if folder.name != f"step-{manifest['step']:08d}":
+            raise NotGood("its manifest is not of this step")
+        if manifest["model"] != self.model:
+            raise CheckpointError(f"{folder} is of another model; choose another directory")
+        return read_state(folder, manifest, size)
 
     def _prune(self, newest: int) -> None:
         """Keep the last good ones up to this step. Later ones were passed over at the start; they are left alone."""
@@ -170,6 +159,41 @@ class Checkpoints:
         for folder in folders:
             if folder not in good[:KEPT]:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What a checkpoint says of itself: `step`, `model`, `shards` are there. Raise NotGood."""
+    with _faults():
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
+        if manifest["format"] != FORMAT:
+            raise NotGood("its manifest is not of this format")
+        int(manifest["step"]), dict(manifest["model"]), list(manifest["shards"])
+    return manifest
+
+
+def read_state(folder: Path, manifest: dict[str, Any], size: int) -> State:
+    """The numbers of a model of this size, each shard held against its digest. Raise NotGood."""
+    with _faults():
+        state = State(manifest["step"], np.full((len(ROWS), size), np.nan))
+        for shard in manifest["shards"]:
+            data = (folder / shard["file"]).read_bytes()
+            if hashlib.sha256(data).hexdigest() != shard["sha256"]:
+                raise NotGood(f"{shard['file']} is not what was written")
+            state.rows[:, shard["start"] : shard["stop"]] = np.load(io.BytesIO(data), allow_pickle=False)
+    if not np.isfinite(state.rows).all():
+        raise NotGood("its shards do not cover the model")
+    return state
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """What reading files of unknown content can raise, as NotGood."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotGood(f"{Path(error.filename).name} is missing") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NotGood(repr(error)) from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:

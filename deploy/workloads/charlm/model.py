@@ -72,6 +72,10 @@ class Model:
         """Sum over the samples of -log p(target | window), in nats."""
         return float(-self._forward(self.views(flat), windows)[2][np.arange(len(targets)), targets].sum())
 
+    def log_probabilities(self, flat: Vector, windows: NDArray[np.int64]) -> Vector:
+        """log p(each character | window), in nats, shape (len(windows), vocabulary)."""
+        return self._forward(self.views(flat), windows)[2]
+
     def gradient(self, flat: Vector, windows: NDArray[np.int64], targets: NDArray[np.int64], out: Vector) -> float:
         """Return the summed loss and write its gradient into `out`, both sums over the samples, not means."""
         weights, slopes = self.views(flat), self.views(out)
