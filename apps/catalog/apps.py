@@ -19,6 +19,7 @@ class CatalogConfig(AppConfig):
                 topic=lambda transfer_id: f"transfer.{transfer_id}",
                 parse=background.Line,
                 known=background.known_transfers,
+                objects=("v1", "Pod"),
             )
         )
         clusters.register_due("catalog.reconcile_transfer", background.due_transfers)

@@ -3,7 +3,7 @@
 Two layouts are known:
 
     step-00000200/manifest.json + shards    as deploy/workloads/charlm writes them: good when every digest is right
-    checkpoint-200/…                        as Hugging Face's Trainer does: good once trainer_state.json, written last, is
+    checkpoint-200/…                        as Hugging Face's Trainer does: good once trainer_state.json, its last, is
 
 Links are never followed: one could lead to the token of this very pod.
 """

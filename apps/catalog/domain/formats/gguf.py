@@ -32,7 +32,7 @@ Scalar = str | int | float | bool | None
 
 def read(window: Window) -> Found:
     """Raises Malformed."""
-    cursor = Cursor(window, min(HEADER, window.size))
+    cursor = Cursor(window, HEADER)
     if cursor.take(4) != MAGIC:
         raise Malformed("magic")
     if cursor.whole(4) not in (2, 3):
