@@ -12,7 +12,7 @@ urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
-    path("api/v1/", include(([*audit.api_patterns, *jobs.api_patterns], "api"))),
+    path("api/v1/", include(([*audit.api_patterns, *jobs.api_patterns, *secrets.api_patterns], "api"))),
     path("", include("apps.accounts.urls")),
     path("", include("apps.audit.urls")),
     path("", include("apps.catalog.urls")),

@@ -86,8 +86,7 @@ class ValuesForm(forms.Form):
 
     def again(self) -> None:
         """Be a new form: the next press of the button is another entry."""
-        self.data = self.data.copy()
-        self.data["once"] = str(uuid.uuid4())
+        self.data = {**self.data.dict(), "once": str(uuid.uuid4())}  # type: ignore[attr-defined]  # a QueryDict
 
 
 _CONCEALED = {"class": "form-control mono concealed"}
