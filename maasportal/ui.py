@@ -168,6 +168,19 @@ def grouped(value: float | None) -> str:
 
 
 @register.filter
+def memory(value: int | None) -> str:
+    """Bytes as "12.6 GiB", "160 MiB", "52 KiB"."""
+    if value is None:
+        return "–"
+    for unit, size in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if value >= size:
+            number = value / size
+            digits = 1 if number < 10 or (number < 100 and unit in ("TiB", "GiB")) else 0
+            return f"{formats.number_format(number, digits, use_l10n=True)} {unit}"
+    return _("{n} bytes").format(n=value)
+
+
+@register.filter
 def unlocalized(value: float) -> str:
     """A number for SVG: a point, whatever the language."""
     return f"{value:.2f}"
