@@ -8,6 +8,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from apps.jobs.domain import pasted
 from apps.jobs.domain.problems import Problem
 
 Value = str | int | float | list[str] | dict[str, str]
@@ -19,7 +20,7 @@ _IMAGE = re.compile(
     r"(@sha256:[0-9a-f]{64})?"
 )
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SECRET_NAME = re.compile(r"(PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PRIVATE_?KEY|CREDENTIAL)", re.IGNORECASE)
+_SECRET = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Environment:
-    """Lines of NAME=value. Names that look like secrets are refused: they would be readable in the cluster."""
+    """Lines of NAME=value. What is named like a secret is refused: it would be readable in the cluster."""
 
     maximum: int = 8000
     default: str = ""
@@ -159,11 +160,30 @@ class Environment:
         for key, value in pairs:
             if not _ENV_NAME.fullmatch(key):
                 return Problem(name, "env-name", {"name": key[:40]})
-            if _SECRET_NAME.search(key) and value:
+            if pasted.is_secret_name(key) and not pasted.is_harmless(value):
                 return Problem(name, "env-secret", {"name": key[:40]})
         if sum(len(key) + len(value) for key, value in pairs) > self.maximum:
             return Problem(name, "too-long", {"maximum": self.maximum, "length": self.maximum + 1})
         return dict(pairs)
 
 
-Field = Integer | Decimal | Text | JobName | Image | Command | Environment
+@dataclass(frozen=True)
+class SecretNames:
+    """Names of the tenant's secrets that every rank finds as files; a list, or a text with one a line."""
+
+    most: int = 10
+    default: tuple[str, ...] = ()
+    kind: str = "secrets"
+
+    def read(self, name: str, raw: Any) -> list[str] | Problem:
+        names = raw.replace(",", " ").split() if isinstance(raw, str) else raw
+        if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
+            return Problem(name, "not-names")
+        if any(not _SECRET.fullmatch(one) for one in names):
+            return Problem(name, "not-names")
+        if len(names) > self.most:
+            return Problem(name, "too-many-secrets", {"maximum": self.most})
+        return list(dict.fromkeys(names))
+
+
+Field = Integer | Decimal | Text | JobName | Image | Command | Environment | SecretNames

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,8 @@ ATTEMPT_ANNOTATION = "volcano.sh/job-retry-count"
 """Volcano writes it on each pod: how often the job had been restarted when the pod was made."""
 FINISHED_SECONDS = 24 * 3600
 RANK_PORT = 23456
+SECRETS = "/run/secrets/maas"
+"""Where each secret a job names is a folder of files, in every rank."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,22 @@ def job_manifests(job_id: str, spec: JobSpec, place: Place, *, uid: str = "") ->
     `uid` of the known Job makes a late apply fail instead of reviving a job that was deleted meanwhile.
     """
     return [_claim(job_id, place), _volcano_job(job_id, spec, place, uid)]
+
+
+def secret_names(job_id: str, spec: JobSpec) -> dict[str, str]:
+    """The name of the Secret object in the cluster, by the name of the secret that the job was given."""
+    return {name: f"{object_name(job_id)}-s{index}" for index, name in enumerate(spec.secrets)}
+
+
+def secret_manifest(name: str, job_id: str, place: Place, values: Mapping[str, str]) -> Manifest:
+    """One secret's values on their way into the cluster; `name` is one of `secret_names`. Never shown, never logged."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": place.namespace, "labels": labels(job_id, place)},
+        "type": "Opaque",
+        "data": {key: base64.b64encode(value.encode()).decode() for key, value in values.items()},
+    }
 
 
 def probe_pod(job_id: str, spec: JobSpec, place: Place) -> Manifest:
@@ -130,6 +150,7 @@ def _pod_template(job_id: str, spec: JobSpec, place: Place) -> Manifest:
         "memory": f"{round(spec.memory_gib_per_rank * 1024)}Mi",
         place.accelerator: str(spec.gpus_per_rank),
     }
+    secrets = secret_names(job_id, spec)
     env = [{"name": "MAAS_JOB_NAME", "value": object_name(job_id)}, {"name": "PYTHONUNBUFFERED", "value": "1"}]
     env += [{"name": name, "value": value} for name, value in sorted(container.env.items())]
     return {
@@ -157,12 +178,21 @@ def _pod_template(job_id: str, spec: JobSpec, place: Place) -> Manifest:
                     "volumeMounts": [
                         {"name": "checkpoints", "mountPath": CHECKPOINTS},
                         {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 (where frameworks look for it)
+                        *[
+                            {"name": f"secret-{index}", "mountPath": f"{SECRETS}/{name}", "readOnly": True}
+                            for index, name in enumerate(secrets)
+                        ],
                     ],
                 }
             ],
             "volumes": [
                 {"name": "checkpoints", "persistentVolumeClaim": {"claimName": object_name(job_id)}},
                 {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": resources["memory"]}},
+                # Readable by the pod's group, which is its user's alone.
+                *[
+                    {"name": f"secret-{index}", "secret": {"secretName": stored, "defaultMode": 0o400}}
+                    for index, stored in enumerate(secrets.values())
+                ],
             ],
         },
     }

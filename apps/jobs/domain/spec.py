@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from apps.jobs.domain.fields import Decimal, Field, Integer, JobName, Text
+from apps.jobs.domain import pasted
+from apps.jobs.domain.fields import Decimal, Field, Integer, JobName, SecretNames, Text
 from apps.jobs.domain.problems import InvalidDocument, Problem
 from apps.jobs.domain.templates import TEMPLATES, Container, Template
 
@@ -17,6 +18,7 @@ MAX_GPUS_PER_RANK = 8
 MAX_RANKS = 512
 
 DATA_FIELDS: dict[str, Field] = {"name": JobName(), "note": Text(500)}
+ACCESS_FIELDS: dict[str, Field] = {"secrets": SecretNames()}
 SIZE_FIELDS: dict[str, Field] = {
     "ranks": Integer(1, MAX_RANKS, 2),
     "gpus_per_rank": Integer(1, MAX_GPUS_PER_RANK, 1),
@@ -29,12 +31,14 @@ SIZE_FIELDS: dict[str, Field] = {
 
 @dataclass(frozen=True)
 class JobSpec:
-    """What the user asked for. `memory_gib_per_rank` in GiB; `attempts` counts all runs, not only restarts."""
+    """What the user asked for. `memory_gib_per_rank` in GiB; `attempts` counts all runs, not only restarts.
+    `secrets` are names; their values are nowhere but in the cluster while the job lives."""
 
     template: str
     name: str
     note: str
     parameters: Mapping[str, Any]
+    secrets: list[str]
     ranks: int
     gpus_per_rank: int
     cpus_per_rank: float
@@ -58,21 +62,25 @@ class JobSpec:
 
     def document(self) -> dict[str, Any]:
         """The document this spec was read from, with defaults filled in."""
-        own = {key: getattr(self, key) for key in (*DATA_FIELDS, *SIZE_FIELDS)}
+        own = {key: getattr(self, key) for key in (*DATA_FIELDS, *ACCESS_FIELDS, *SIZE_FIELDS)}
         return {"template": self.template, **own, **self.parameters}
 
 
 def fields_of(template: Template) -> dict[str, Field]:
     """Every field of a document made from this template, in order."""
-    return {**DATA_FIELDS, **template.fields, **SIZE_FIELDS}
+    return {**DATA_FIELDS, **template.fields, **ACCESS_FIELDS, **SIZE_FIELDS}
 
 
 def read_fields(fields: Mapping[str, Field], document: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Read some fields: the good values, and a problem for each bad one. A missing field is its default."""
+    """Read some fields: the good values, and a problem for each bad one. A missing field is its default.
+
+    A pasted secret is found first: other problems quote what was typed.
+    """
     values: dict[str, Any] = {}
     problems: list[Problem] = []
     for name, field in fields.items():
-        value = field.read(name, document.get(name, field.default))
+        raw = document.get(name, field.default)
+        value = pasted.problem(name, raw) or field.read(name, raw)
         if isinstance(value, Problem):
             problems.append(value)
         else:

@@ -62,6 +62,9 @@ REASONS: dict[str, Promise] = {
         "Somebody deleted the job's objects in the cluster outside the portal. Clone it to run it again."
     ),
     "failed.refused": _("The cluster refused the job: {text}. Change it in a clone and submit again."),
+    "failed.secret": _(
+        "The secret {name} was removed before the job went in. Enter it under Secrets again, then clone the job."
+    ),
     "failed.conflict": _("The cluster already holds a foreign object under this job's name. Clone the job."),
     "stopped.by": _("Stopped by {name}."),
     "suspended.by": _("Suspended by {name}. It keeps its checkpoints and holds no GPU."),
@@ -82,7 +85,28 @@ PROBLEMS: dict[str, Promise] = {
     "unclosed-quote": _("A quotation mark is opened and never closed."),
     "env-line": _("“{line}” is not of the form NAME=value."),
     "env-name": _("“{name}” cannot name a variable: use letters, digits and _, and do not begin with a digit."),
-    "env-secret": _("“{name}” looks like a secret. Variables can be read by everybody in the tenant; leave it out."),
+    "env-secret": _(
+        "“{name}” looks like a secret. Variables can be read by everybody in the tenant. Enter it under Secrets and"
+        " choose it here: the job finds it as a file."
+    ),
+    "pasted-key": _(
+        "This holds a private key. Enter it under Secrets and choose it here: the job finds it as a file, and nobody"
+        " reads it in the document."
+    ),
+    "pasted-token": _(
+        "This holds an access token. Enter it under Secrets and choose it here: the job finds it as a file, and nobody"
+        " reads it in the document."
+    ),
+    "pasted-password": _(
+        "This seems to hold a password or a key. Enter it under Secrets and choose it here: the job finds it as a file,"
+        " and nobody reads it in the document."
+    ),
+    "pasted-removed": _(
+        "A secret stood here and was not kept. Enter it under Secrets, choose it here, and take out what is left of it."
+    ),
+    "not-names": _("Name secrets of the tenant, such as hf-token."),
+    "too-many-secrets": _("A job can be given at most {maximum} secrets."),
+    "unknown-secret": _("The tenant has no secret “{name}”. Enter it under Secrets, or leave it out."),
     "unknown-template": _("There is no template “{value}”."),
     "unknown-field": _("This template has no such field."),
     "batch-ranks": _("A batch of {batch} cannot be shared evenly by {ranks} ranks: choose a multiple of {ranks}."),
@@ -110,6 +134,7 @@ FIELDS: dict[str, tuple[Promise, Promise]] = {
         _("Environment"),
         _("One NAME=value a line. No secrets here: everybody in the tenant can read them."),
     ),
+    "secrets": (_("Secrets"), _("Each becomes a folder of files in every rank: /run/secrets/maas/<name>/<key>.")),
     "ranks": (_("Number of ranks"), _("Pods that run together. All of them start, or none.")),
     "gpus_per_rank": (_("GPUs per rank"), _("Whole GPUs in one pod.")),
     "cpus_per_rank": (_("CPU cores per rank"), _("0.5 is half a core.")),
