@@ -1,5 +1,33 @@
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class ServingConfig(AppConfig):
     name = "apps.serving"
+
+    def ready(self) -> None:
+        from apps.audit import services as audit
+        from apps.catalog import services as catalog
+        from apps.clusters import services as clusters
+        from apps.quotas import services as quotas
+        from apps.serving import moves  # noqa: F401  (declares an action that the audit page must know)
+        from apps.serving.domain import loglines, manifests
+        from apps.serving.services import background, messages
+        from apps.streams import services as streams
+
+        clusters.register_workload(
+            clusters.WorkloadKind(
+                label=manifests.LABEL,
+                task="serving.reconcile_deployment",
+                topic=lambda deployment_id: f"deployment.{deployment_id}",
+                parse=loglines.parse,
+                known=background.known_deployments,
+                objects=("apps/v1", "Deployment"),
+            )
+        )
+        clusters.register_due("serving.reconcile_deployment", background.due_deployments)
+        streams.register_topic("deployment", background.may_follow)
+        quotas.register_live("deployment", background.live_subjects, background.subjects_on_nodes)
+        catalog.register_use("deployment", background.uses_of)
+        audit.register_words("deployment.moved", old=messages.phase_name, new=messages.phase_name)
+        audit.register_system("serving", _("Deployment control"))

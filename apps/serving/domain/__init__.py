@@ -1,0 +1,1 @@
+"""Rules of served models: plain Python, no Django, no network, no clock."""

@@ -1,0 +1,1 @@
+"""Background steps: wanted against seen, one step at a time."""

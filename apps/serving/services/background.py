@@ -1,0 +1,87 @@
+"""What lower apps ask of serving through their registries, and what background work does to a row."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.urls import reverse
+from django.utils import timezone
+
+from apps.accounts.types import Actor
+from apps.catalog import services as catalog
+from apps.serving.domain.phases import ALIVE, Phase
+from apps.serving.models import Deployment, Replica
+from apps.serving.services.messages import phase_name
+
+LEASE = timedelta(seconds=60)
+"""Longer than all calls of one look together; after it, a dead worker's deployment is due again."""
+
+PREFIX = "deployment:"
+
+
+def due_deployments() -> list[str]:
+    """Ids of deployments to look at now."""
+    return list(Deployment.objects.for_system().due().order_by("due_at").values_list("pk", flat=True)[:200])
+
+
+def known_deployments(ids: set[str]) -> set[str]:
+    """Those of some ids that are deployments of ours; objects of others are orphans."""
+    return set(Deployment.objects.for_system().filter(pk__in=ids).values_list("pk", flat=True))
+
+
+def may_follow(actor: Actor, deployment_id: str) -> bool:
+    return Deployment.objects.visible_to(actor).filter(pk=deployment_id).exists()
+
+
+def claim(deployment_id: str) -> Deployment | None:
+    """Take the lease of a deployment, or leave word that it must be looked at again; None if there is nothing to do."""
+    rows = Deployment.objects.for_system().filter(pk=deployment_id)
+    free = Q(lease_until=None) | Q(lease_until__lt=Now())
+    until = timezone.now() + LEASE
+    if rows.filter(free).update(lease_until=until, due_at=until):
+        return rows.select_related("placement__tenant", "placement__cluster", "version").get()
+    rows.update(due_at=Now())
+    return None
+
+
+def let_go(deployment: Deployment, look_again: datetime | None) -> bool:
+    """Give the lease back and say when to look again; True if somebody asked for a look meanwhile (do it now)."""
+    rows = Deployment.objects.for_system().filter(pk=deployment.pk)
+    asked = bool(rows.filter(due_at__lte=Now()).update(lease_until=None))
+    if not asked:
+        rows.update(lease_until=None, due_at=look_again)
+    return asked
+
+
+def live_subjects() -> set[str]:
+    """Everything that has to hold quota now: what is in the cluster, or may be."""
+    alive = Deployment.objects.for_system().filter(Q(phase__in=ALIVE) | Q(held__gt=0))
+    return {f"{PREFIX}{pk}" for pk in alive.values_list("pk", flat=True)}
+
+
+def subjects_on_nodes(subjects: set[str]) -> set[str]:
+    """Those of some subjects of which a replica has its node."""
+    ids = [subject.removeprefix(PREFIX) for subject in subjects]
+    placed = Replica.objects.filter(deployment_id__in=ids).exclude(node="")
+    return {f"{PREFIX}{pk}" for pk in placed.values_list("deployment_id", flat=True)}
+
+
+def uses_of(version_ids: Collection[str]) -> Iterable[catalog.Use]:
+    """Deployments that need one of these versions: all but those that are removed."""
+    rows = Deployment.objects.for_system().filter(version_id__in=list(version_ids)).exclude(phase=Phase.REMOVED)
+    return [
+        catalog.Use(
+            str(row.version_id), "deployment", row.name, reverse("serving:detail", args=[row.pk]), row.tenant_id,
+            str(phase_name(row.phase)),
+        )
+        for row in rows.order_by("-pk")
+    ]  # fmt: skip
+
+
+def blockers(tenant_id: int) -> list[tuple[str, str]]:
+    """Name and page of what has to go before a tenant can."""
+    rows = Deployment.objects.for_system().filter(tenant_id=tenant_id).exclude(phase=Phase.REMOVED)
+    return [(row.name, reverse("serving:detail", args=[row.pk])) for row in rows.order_by("-pk")[:50]]
