@@ -18,7 +18,7 @@ from apps.accounts.types import Actor, Permission
 
 NAVIGATION: list[tuple[str | Promise, list[tuple[str, Promise, str, Permission | None]]]] = [
     ("", [("portal:home", gettext_lazy("Home"), "home", None)]),
-    (gettext_lazy("Work"), [("jobs:list", gettext_lazy("Jobs"), "player-play", Permission.JOB_VIEW)]),
+    (gettext_lazy("Work"), [("jobs:list", gettext_lazy("Jobs"), "player-play", Permission.JOB_VIEW), ("serving:list", gettext_lazy("Deployments"), "rocket", Permission.DEPLOYMENT_VIEW)]),
     (gettext_lazy("Team"), [("secrets:list", gettext_lazy("Secrets"), "key", Permission.SECRET_VIEW)]),
     (gettext_lazy("Platform"), [("audit:list", gettext_lazy("Audit"), "list-search", Permission.AUDIT_VIEW)]),
 ]
@@ -110,7 +110,7 @@ class Shell:
         return [("en", "English"), ("zh-hans", "简体中文")]
 
 
-_LISTS = frozenset({"portal:home", "jobs:list", "audit:list", "secrets:list"})
+_LISTS = frozenset({"portal:home", "jobs:list", "serving:list", "audit:list", "secrets:list"})
 
 
 def _same_room(here: str, there: str) -> bool:
