@@ -13,13 +13,14 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from apps.jobs.domain.fields import Command, Decimal, Environment, Field, Integer, Text
+from apps.jobs.domain.fields import Command, Decimal, Environment, Field, Integer, SecretNames, Text
 from apps.jobs.domain.phases import FINAL, Phase
 from apps.jobs.domain.problems import Problem
-from apps.jobs.domain.spec import DATA_FIELDS, SIZE_FIELDS
+from apps.jobs.domain.spec import ACCESS_FIELDS, DATA_FIELDS, SIZE_FIELDS
 from apps.jobs.domain.templates import TEMPLATES
 from apps.jobs.models import Draft, Job
 from apps.jobs.services.messages import FIELDS, problem_text
+from apps.secrets import services as secrets
 
 UNITS: dict[str, Promise] = {
     "steps": _("steps"),
@@ -46,7 +47,9 @@ SECTIONS: dict[str, list[tuple[Promise, tuple[str, ...]]]] = {
 
 def step_fields(draft: Draft, step: str) -> Mapping[str, Field]:
     """The fields one step of the wizard asks for."""
-    return SIZE_FIELDS if step == "size" else {**DATA_FIELDS, **TEMPLATES[draft.document["template"]].fields}
+    if step == "size":
+        return SIZE_FIELDS
+    return {**DATA_FIELDS, **TEMPLATES[draft.document["template"]].fields, **ACCESS_FIELDS}
 
 
 class StepForm(forms.Form):
@@ -60,9 +63,13 @@ class StepForm(forms.Form):
         super().__init__(data=data)
         self.step, self._problems = step, list(problems)
         for name, field in step_fields(draft, step).items():
-            self.fields[name] = _widget(name, field)
             if name not in draft.document:
                 data[name] = typed(field.default)
+            if isinstance(field, SecretNames):
+                data[name] = data[name].split()
+                self.fields[name] = _secrets(name, draft.tenant_id, data[name])
+            else:
+                self.fields[name] = _widget(name, field)
         self.full_clean()
 
     def clean(self) -> None:
@@ -73,18 +80,33 @@ class StepForm(forms.Form):
         """The fields in groups, each with its title."""
         groups = SECTIONS.get(self.step) or [
             (_("What it is"), tuple(DATA_FIELDS)),
-            (_("What it runs"), tuple(name for name in self.fields if name not in DATA_FIELDS)),
+            (_("What it runs"), tuple(name for name in self.fields if name not in DATA_FIELDS | ACCESS_FIELDS)),
+            (_("What it is given"), tuple(ACCESS_FIELDS)),
         ]
         return [(title, [self[name] for name in names]) for title, names in groups]
 
 
 def typed(value: Any) -> str:
     """A value of a document as it is typed into its field."""
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return shlex.join(value)
     if isinstance(value, dict):
         return "\n".join(f"{key}={text}" for key, text in value.items())
     return str(value)
+
+
+def _secrets(name: str, tenant_id: int, chosen: list[str]) -> forms.Field:
+    """The tenant's secrets to tick; one that is gone stays there to be unticked."""
+    names = secrets.names_of(tenant_id)
+    gone = [(one, _("{name} (not there any more)").format(name=one)) for one in chosen if one not in names]
+    label, help_text = FIELDS[name]
+    return forms.MultipleChoiceField(
+        required=False,
+        label=str(label),
+        help_text=str(help_text),
+        choices=[*((one, one) for one in names), *gone],
+        widget=forms.CheckboxSelectMultiple(attrs={"class": "ticks"}),
+    )
 
 
 def _widget(name: str, field: Field) -> forms.Field:

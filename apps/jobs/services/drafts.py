@@ -14,10 +14,12 @@ from django.utils.translation import gettext_lazy as _
 from apps.accounts.types import Actor, Permission
 from apps.adapters.broker import wake
 from apps.audit import services as audit
+from apps.jobs.domain import pasted
 from apps.jobs.domain.problems import InvalidDocument, Problem
 from apps.jobs.domain.spec import SIZE_FIELDS, fields_of, read_fields, read_spec
 from apps.jobs.domain.templates import TEMPLATES
 from apps.jobs.models import Draft, Job
+from apps.secrets import services as secrets
 from apps.streams.services import hint
 
 DRAFT_BEGUN = audit.action("draft.begun", _("{actor} began a draft from {template}"), name=_("Begin a draft"))
@@ -50,11 +52,12 @@ def begin_draft(actor: Actor, *, tenant_id: int, template: str = "", clone_of: J
 def save_draft(actor: Actor, draft: Draft, typed: Mapping[str, Any], *, version: int) -> Draft:
     """Keep what was typed into some fields, right or wrong. Raises StaleDraft unless `version` is the stored one.
 
-    Not audited: a draft is its owner's notebook until it is submitted.
+    A pasted secret alone is not kept: a mark stands where it stood. Not audited: a draft is its owner's notebook until
+    it is submitted.
     """
     actor.require(Permission.JOB_SUBMIT, draft.tenant_id, target=f"draft:{draft.pk}")
     known = fields_of(TEMPLATES[draft.document["template"]])
-    document = {**draft.document, **{key: value for key, value in typed.items() if key in known}}
+    document = {**draft.document, **{key: pasted.without(value) for key, value in typed.items() if key in known}}
     here = Draft.objects.for_system().filter(pk=draft.pk, version=version)
     if not here.update(document=document, version=F("version") + 1, updated_at=Now()):
         raise StaleDraft
@@ -67,10 +70,17 @@ def problems_of(draft: Draft, step: str = "") -> list[Problem]:
     template = TEMPLATES[draft.document["template"]]
     every = fields_of(template)
     chosen = {key: field for key, field in every.items() if not step or (key in SIZE_FIELDS) == (step == "size")}
-    _values, problems = read_fields(chosen, draft.document)
+    values, problems = read_fields(chosen, draft.document)
+    problems += unknown_secrets(draft.tenant_id, values.get("secrets", []))
     if not problems and not step:
         problems = whole_problems(draft.document)
     return problems
+
+
+def unknown_secrets(tenant_id: int, names: list[str]) -> list[Problem]:
+    """A problem when a document names what is no secret of the tenant."""
+    missing = secrets.missing(tenant_id, names) if names else []
+    return [Problem("secrets", "unknown-secret", {"name": missing[0]})] if missing else []
 
 
 def whole_problems(document: Mapping[str, Any]) -> list[Problem]:

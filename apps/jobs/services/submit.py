@@ -19,7 +19,7 @@ from apps.jobs.domain.phases import Phase
 from apps.jobs.domain.problems import InvalidDocument, Problem
 from apps.jobs.domain.spec import read_spec
 from apps.jobs.models import Draft, IdempotencyKey, Job, JobPhase, new_job_id
-from apps.jobs.services.drafts import whole_problems
+from apps.jobs.services.drafts import unknown_secrets, whole_problems
 from apps.streams.services import hint
 from apps.tenants import services as tenants
 
@@ -79,6 +79,8 @@ def _create(actor: Actor, request: Request) -> Job:
     if problems := whole_problems(request.document):
         raise InvalidDocument(problems)
     spec = read_spec(request.document)
+    if problems := unknown_secrets(request.tenant_id, spec.secrets):
+        raise InvalidDocument(problems)
     placement = tenants.placement_of(request.tenant_id)
     if placement is None:
         raise InvalidDocument([Problem("", "no-placement")])

@@ -20,6 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from apps.accounts import services as accounts
 from apps.accounts.types import Permission
 from apps.jobs import services
+from apps.jobs.domain.fields import SecretNames
 from apps.jobs.domain.spec import read_spec
 from apps.jobs.domain.templates import TEMPLATES as SHAPES
 from apps.jobs.forms import StepForm, step_fields, typed
@@ -96,7 +97,11 @@ def step(request: HttpRequest, draft_id: uuid.UUID, step: str) -> HttpResponse:
 
 def _told(request: HttpRequest, draft: Draft, step: str) -> dict[str, str]:
     """What came with the form. Browsers end the lines of a text field with CR LF, whatever was typed."""
-    sent = {name: request.POST.get(name) for name in step_fields(draft, step)}
+    fields = step_fields(draft, step)
+    sent = {name: request.POST.get(name) for name in fields}
+    for name, field in fields.items():
+        if isinstance(field, SecretNames) and name in request.POST:
+            sent[name] = " ".join(filter(None, request.POST.getlist(name)))
     return {name: value.replace("\r\n", "\n") for name, value in sent.items() if value is not None}
 
 

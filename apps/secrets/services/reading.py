@@ -18,6 +18,12 @@ def names_visible(actor: Actor, tenant_id: int) -> list[str]:
     return list(rows.order_by("name").values_list("name", flat=True))
 
 
+def names_of(tenant_id: int) -> list[str]:
+    """Names of all secrets that work of this tenant can be given, in order."""
+    rows = Secret.objects.for_system().live().filter(tenant_id=tenant_id)
+    return list(rows.order_by("name").values_list("name", flat=True))
+
+
 def exists(tenant_id: int, name: str) -> bool:
     """Whether work of this tenant can be given that secret."""
     return not missing(tenant_id, [name])
