@@ -54,7 +54,8 @@ def connected(world: World, api_server: SmallCluster, secrets_server: None) -> W
     from apps.adapters.kubernetes import objects
     from apps.clusters.services import Registration
     from apps.clusters.services.connect import connect, register
-    from apps.tenants.domain import place_manifests
+    from apps.tenants.domain.place import place_steps
+    from apps.tenants.services import place_of
 
     cluster = register(
         Actor.system("test"),
@@ -64,12 +65,6 @@ def connected(world: World, api_server: SmallCluster, secrets_server: None) -> W
     api = connect(cluster)
     for place in (world.place, world.other_place):
         place.refresh_from_db()
-        for manifest in place_manifests(
-            tenant=place.tenant.slug,
-            namespace=place.namespace,
-            queue=place.queue,
-            accelerator=place.accelerator,
-            gpus=16,
-        ):
-            api.apply(objects.object_path(manifest), manifest)
+        for step in place_steps(place_of(place)):
+            api.apply(objects.object_path(step.manifest), step.manifest)
     return world

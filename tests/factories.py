@@ -10,6 +10,7 @@ from apps.accounts.models import Membership, Tenant, User
 from apps.accounts.types import Actor
 from apps.clusters.models import Cluster
 from apps.jobs.models import Draft, Job, JobPhase
+from apps.quotas.models import Allowance
 from apps.tenants.models import Placement
 
 DOCUMENT: dict[str, Any] = {"template": "charlm", "name": "first light", "ranks": 2, "steps": 40}
@@ -65,6 +66,8 @@ class World:
             )
             for tenant in (nlp, vision)
         ]
+        for tenant in (nlp, vision):
+            Allowance.objects.create(tenant=tenant, cluster=cluster.slug, resource="nvidia.com/gpu", base=16)
         people = {role: user(role.value, role, nlp) for role in Role}
         return cls(nlp, vision, places[0], places[1], people)
 

@@ -12,6 +12,7 @@ class JobsConfig(AppConfig):
         from apps.jobs.domain import loglines, manifests
         from apps.jobs.services import background, messages
         from apps.streams import services as streams
+        from apps.tenants import services as tenants
 
         clusters.register_workload(
             clusters.WorkloadKind(
@@ -26,6 +27,7 @@ class JobsConfig(AppConfig):
         clusters.register_due("jobs.reconcile_job", background.due_jobs)
         streams.register_topic("job", background.may_follow_job)
         streams.register_topic("draft", background.may_follow_draft)
+        tenants.register_blocker("job", background.blockers)
         audit.register_words("job.moved", old=messages.phase_name, new=messages.phase_name)
         audit.register_words("draft.begun", template=messages.template_name)
         audit.register_system("reconcile", _("Job control"))

@@ -1,13 +1,21 @@
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class TenantsConfig(AppConfig):
     name = "apps.tenants"
 
     def ready(self) -> None:
+        from apps.audit import services as audit
         from apps.clusters import services as clusters
+        from apps.notices import services as notices
+        from apps.quotas import services as quotas
         from apps.streams import services as streams
         from apps.tenants import services
 
-        clusters.register_due("tenants.reconcile_placement", services.due_placements)
+        clusters.register_due(services.TASK, services.due_placements)
         streams.register_topic("tenant", services.may_follow_tenant)
+        streams.register_topic("tenantrequest", services.may_follow_request)
+        quotas.register_limit_listener(services.follow_limit)
+        notices.register_waiting(services.waiting)
+        audit.register_system("tenants", _("Tenant control"))

@@ -9,13 +9,16 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import ngettext
 
 from apps.accounts.types import Actor
 from apps.clusters.services import PodEnd
 from apps.jobs import moves
 from apps.jobs.domain.lifecycle import failure
 from apps.jobs.models import Draft, Job, JobRank
+from apps.tenants.services import Blocker
 
 LEASE = timedelta(seconds=60)
 """Longer than all calls of one look together; after it, a dead worker's job is due again."""
@@ -32,6 +35,17 @@ def due_jobs() -> list[str]:
 def known_jobs(ids: set[str]) -> set[str]:
     """Those of some ids that are jobs of ours; objects of others are orphans."""
     return set(Job.objects.for_system().filter(pk__in=ids).values_list("pk", flat=True))
+
+
+def blockers(tenant_id: int) -> list[Blocker]:
+    """What stands in the way of removing a tenant: its jobs that have not ended."""
+    alive = Job.objects.for_system().unfinished().filter(tenant_id=tenant_id)
+    slug = alive.values_list("tenant__slug", flat=True).first()
+    if slug is None:
+        return []
+    n = alive.count()
+    text = ngettext("{n} job has not ended.", "{n} jobs have not ended.", n).format(n=n)
+    return [Blocker(text, f"{reverse('jobs:list')}?tenant={slug}&state=alive")]
 
 
 def note_pod_end(end: PodEnd) -> None:
