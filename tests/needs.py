@@ -1,6 +1,6 @@
 """What a test needs of the machine. Absent, the test is skipped; where MAAS_REQUIRE names it, the test fails instead.
 
-MAAS_REQUIRE=postgres,valkey,openbao,oidc,chromium is how CI makes sure that nothing was skipped unseen.
+MAAS_REQUIRE=postgres,valkey,openbao,oidc,chromium,envoy is how CI makes sure that nothing was skipped unseen.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from deploy.local import node, openbao, postgres, valkey
+from deploy.local import gateway, node, openbao, postgres, valkey
 from deploy.local.browser import chromium
 from deploy.local.program import Missing
 from deploy.local.stack import TREE
@@ -37,6 +37,7 @@ FINDERS: dict[str, Callable[[], object]] = {
     "openbao": _unless("VAULT_ADDR", openbao.require),
     "oidc": _oidc,
     "chromium": chromium,
+    "envoy": gateway.require,
     "apiserver": _apiserver,
 }
 

@@ -23,7 +23,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,8 +41,14 @@ DEPLOYMENT_HEADER = "x-maas-deployment"
 SECRET_HEADER = "x-maas-gateway-secret"  # noqa: S105 (the header's name)
 """To the portal: proof that the gateway asks, and nobody else."""
 
-ROUTES, CLUSTERS = "routes.json", "clusters.json"
+ROUTES, CLUSTERS, LOCK = "routes.json", "clusters.json", ".lock"
 ROUTE_CONFIGURATION = "deployments"
+
+TAKE_UP_SECONDS = 0.3
+"""Between new clusters and the routes that lead to them."""
+
+LINGER_SECONDS = 5
+"""How long clusters stay when no route leads to them any more."""
 
 CONNECT_SECONDS = 2
 MOST_AT_ONCE = 4096
@@ -122,8 +129,8 @@ class Gateway:
     def refresh(self, read: Callable[[], Iterable[Route]]) -> bool:
         """Makes the files say what `read` gives, which is called once nobody else writes, so no older reading wins.
 
-        True when a file changed, and then call again within a minute: backends that no route leads to any more stay
-        for one more call, as Envoy may take up clusters before routes. Raises Unavailable when it cannot be written.
+        True while something is left to be done: call again after `LINGER_SECONDS`. Raises Unavailable when the files
+        cannot be written.
         """
         try:
             with self._alone():
@@ -132,25 +139,40 @@ class Gateway:
             raise Unavailable(f"The gateway's files cannot be written: {error}", system="gateway") from error
 
     def _replace(self, routes: list[Route]) -> bool:
-        clusters = {
+        """No route may lead to a cluster that is not there, or requests are answered with 503: Envoy takes up the two
+        files one after the other, and requests that the portal is just asked about have their route already."""
+        wanted = {
             route.cluster(backend): _cluster(route.cluster(backend), backend)
             for route in routes
             for backend in route.backends
         }
-        for name, known in self._led_to().items():
-            clusters.setdefault(name, known)
-        # Clusters first: a route to one that is not there is answered with 503.
-        changed = self._put(CLUSTERS, _answer([clusters[name] for name in sorted(clusters)]))
-        return self._put(ROUTES, _answer([_routes(routes, self.hosts)])) or changed
+        known, left = self._known(), self._left(wanted.keys())
+        clusters = left | wanted
+        self._put(CLUSTERS, _answer([clusters[name] for name in sorted(clusters)]))
+        if wanted.keys() - known.keys():
+            time.sleep(TAKE_UP_SECONDS)
+        self._put(ROUTES, _answer([_routes(routes, self.hosts)]))
+        return bool(left)
 
-    def _led_to(self) -> dict[str, Json]:
-        """The clusters that the routes of now lead to."""
+    def _known(self) -> dict[str, Json]:
+        """What the file of clusters says, by name."""
         try:
-            routes = (self.folder / ROUTES).read_text()
-            clusters = json.loads((self.folder / CLUSTERS).read_text())["resources"]
+            resources = json.loads((self.folder / CLUSTERS).read_text())["resources"]
         except (FileNotFoundError, ValueError):
             return {}
-        return {each["name"]: each for each in clusters if json.dumps(each["name"]) in routes}
+        return {each["name"]: each for each in resources}
+
+    def _left(self, wanted: Collection[str]) -> dict[str, Json]:
+        """Clusters that are no longer wanted and have to stay: a route leads to them, or did a moment ago."""
+        try:
+            routes = (self.folder / ROUTES).read_text()
+            changed = (self.folder / ROUTES).stat().st_mtime
+        except FileNotFoundError:
+            return {}
+        # By the clock of the file system, which may be another machine's.
+        settled = (self.folder / LOCK).stat().st_mtime - changed >= LINGER_SECONDS
+        unwanted = {name: cluster for name, cluster in self._known().items() if name not in wanted}
+        return {name: cluster for name, cluster in unwanted.items() if not settled or json.dumps(name) in routes}
 
     def _put(self, name: str, answer: Json) -> bool:
         path, data = self.folder / name, json.dumps(answer, indent=1, sort_keys=True).encode()
@@ -167,8 +189,9 @@ class Gateway:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".lock").open("w") as lock:
+        with (self.folder / LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
+            os.utime(lock.fileno())
             yield
 
 

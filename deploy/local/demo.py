@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-from deploy.local import leftovers, people
+from deploy.local import gateway, leftovers, people
 from deploy.local.home import Home, write_private
 from deploy.local.plan import Step, carry_out
 from deploy.local.program import Failed, Missing, NotReady, Program, tail, wait_until
@@ -32,11 +32,11 @@ START_SECONDS = 45
 
 SERVERS = ("postgres", "valkey", "openbao")
 CLUSTER = ("apiserver", "volcano", "nodeagent")
-PORTAL = ("identity", "web", "worker", "watch", "migrations", "static", "access", "people")
+PORTAL = ("identity", "web", "worker", "watch", "gateway", "migrations", "static", "access", "people")
 
 ALL = frozenset((*SERVERS, *CLUSTER, *PORTAL))
 
-STOP_ORDER = (("web", "worker", "watch"), ("volcano", "nodeagent"), ("apiserver", "identity"))
+STOP_ORDER = (("gateway", "web", "worker", "watch"), ("volcano", "nodeagent"), ("apiserver", "identity"))
 """Whoever asks goes before whoever answers; the servers last, all at once."""
 
 
@@ -67,20 +67,34 @@ class Demo:
             for server in choose(self.home, SERVERS, self.stack.given, durable=True)
             if server.name not in self.without
         ]
-        claim_ports(self.home, servers, "apiserver", "identity", web=self.port)
+        claim_ports(self.home, servers, "apiserver", "identity", "gateway", web=self.port)
         found = {key: value for server in servers for key, value in server.environ().items()}
         everybody = people.prepare_people(self.home, TREE / "deploy/demo/people.json")
         people.prepare_provider(self.home, everybody, self.stack.url)
+        gates = self.gateway(found)
         env = self.stack.portal_env(found, everybody)
         self.write_env(env)
         prepared = self.prepare(servers)
-        others = [*self.stack.cluster(TREE / "deploy/demo/fleet.json"), *self.stack.portal(env)]
+        others = [*self.stack.cluster(TREE / "deploy/demo/fleet.json"), *self.stack.portal(env), *gates]
         if "OIDC_ISSUER" not in self.stack.given:
             others.insert(0, self.stack.identity())
         self.programs = {each.name: each for each in (*prepared, *others) if each.name not in self.without}
         self.supervisor.configure(self.programs.values())
         self.daemon = self.supervisor.launch(self.stack.base_env())
         carry_out(self.steps(servers, env), self.report)
+
+    def gateway(self, found: dict[str, str]) -> list[Program]:
+        """The gateway, whose address is added to what the portal is told; none where there is no Envoy for it."""
+        ours = gateway.Gateway(self.home)
+        if ours.name in self.without or not gateway.wanted(self.stack.given):
+            return []
+        try:
+            program = ours.prepare()
+        except Missing as missing:
+            self.say(f"{missing}. Models can be deployed; nothing leads to them.")
+            return []
+        found |= ours.environ()
+        return [program]
 
     def prepare(self, servers: list[Server]) -> list[Program]:
         """Their data folders and configuration, side by side."""

@@ -17,18 +17,18 @@ import pytest
 from deploy.local import leftovers, memory
 from deploy.local.home import Home
 from deploy.local.plan import Step, carry_out
-from deploy.local.program import Failed, NotReady, Program, wait_until
+from deploy.local.program import Failed, NotReady, Program, installed, wait_until
 from deploy.local.stack import MARK, TREE
 from deploy.local.supervise import Supervisor
 from deploy.local.testing import RunningDemo, clean_env, demo
 from tests.needs import require
 
-SUBSET = ("--only", "postgres,valkey,openbao,identity")
+SUBSET = ("--only", "postgres,valkey,openbao,identity,gateway")
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDemo]:
-    require("postgres", "valkey", "openbao", "oidc")
+    require("postgres", "valkey", "openbao", "oidc", "envoy")
     with demo(tmp_path_factory.mktemp("demo"), *SUBSET) as found:
         yield found
 
@@ -40,7 +40,7 @@ def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_what_is_killed_comes_back_as_it_was(running: RunningDemo) -> None:
     supervisor = Supervisor(running.home, TREE)
-    for name in ("postgres", "valkey", "openbao", "identity"):
+    for name in ("postgres", "valkey", "openbao", "identity", "gateway"):
         before = running.kill(name)
 
         def back(name: str = name, before: int = before) -> None:
@@ -68,7 +68,7 @@ def test_a_second_start_says_where_the_first_one_is(running: RunningDemo) -> Non
 
 def test_its_memory_is_told_by_program(running: RunningDemo) -> None:
     taken = memory.by_program(running.home)
-    assert taken.keys() == {"supervisor", "postgres", "valkey", "openbao", "identity"}
+    assert taken.keys() == {"supervisor", "postgres", "valkey", "openbao", "identity", "gateway"}
     assert all(2**20 < size < 2**29 for size in taken.values()), taken
 
 
@@ -81,7 +81,15 @@ def test_users_processes_have_no_secrets_in_their_environment(running: RunningDe
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_it_ends_everything_in_ten_seconds(number: int, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "deploy.local.demo", "--dir", str(tmp_path), "--only", "postgres,valkey,identity"]
+    command = [
+        sys.executable,
+        "-m",
+        "deploy.local.demo",
+        "--dir",
+        str(tmp_path),
+        "--only",
+        "postgres,valkey,identity,gateway",
+    ]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, cwd=TREE, env=clean_env(), **pipes) as process:
         assert process.stdout is not None
@@ -139,6 +147,18 @@ def test_a_program_that_keeps_ending_is_named_with_the_end_of_its_log(tmp_path: 
     finally:
         supervisor.shutdown()
         daemon.wait(timeout=10)
+
+
+def test_without_envoy_it_says_so_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require("valkey")
+    (tmp_path / "hides/envoy").mkdir(parents=True)
+    (tmp_path / "hides/envoy/__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "hides"))  # before the wheel's package of that name
+    if any(not each.is_relative_to(sys.prefix) for each in installed("envoy")):
+        pytest.skip("an Envoy is installed on this machine")
+    with demo(tmp_path / "demo", "--only", "valkey,gateway") as running:
+        assert "no Envoy: neither" in (running.home.root / "demo.log").read_text()
+        assert "MAAS_GATEWAY_URL" not in running.env()
 
 
 def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
