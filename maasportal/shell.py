@@ -18,8 +18,21 @@ from apps.accounts.types import Actor, Permission
 
 NAVIGATION: list[tuple[str | Promise, list[tuple[str, Promise, str, Permission | None]]]] = [
     ("", [("portal:home", gettext_lazy("Home"), "home", None)]),
-    (gettext_lazy("Work"), [("jobs:list", gettext_lazy("Jobs"), "player-play", Permission.JOB_VIEW), ("serving:list", gettext_lazy("Deployments"), "rocket", Permission.DEPLOYMENT_VIEW)]),
-    (gettext_lazy("Team"), [("tenants:list", gettext_lazy("Tenants"), "building", Permission.TENANT_VIEW), ("secrets:list", gettext_lazy("Secrets"), "key", Permission.SECRET_VIEW)]),
+    (
+        gettext_lazy("Work"),
+        [
+            ("jobs:list", gettext_lazy("Jobs"), "player-play", Permission.JOB_VIEW),
+            ("serving:list", gettext_lazy("Deployments"), "rocket", Permission.DEPLOYMENT_VIEW),
+        ],
+    ),
+    (
+        gettext_lazy("Team"),
+        [
+            ("quotas:list", gettext_lazy("Quota and usage"), "gauge", Permission.QUOTA_VIEW),
+            ("tenants:list", gettext_lazy("Tenants"), "building", Permission.TENANT_VIEW),
+            ("secrets:list", gettext_lazy("Secrets"), "key", Permission.SECRET_VIEW),
+        ],
+    ),
     (gettext_lazy("Platform"), [("audit:list", gettext_lazy("Audit"), "list-search", Permission.AUDIT_VIEW)]),
 ]
 ENDS = [
@@ -110,7 +123,7 @@ class Shell:
         return [("en", "English"), ("zh-hans", "简体中文")]
 
 
-_LISTS = frozenset({"portal:home", "jobs:list", "serving:list", "audit:list", "secrets:list"})
+_LISTS = frozenset({"portal:home", "jobs:list", "serving:list", "audit:list", "quotas:list", "secrets:list"})
 
 
 def _same_room(here: str, there: str) -> bool:

@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularAPIView
 
 from apps.audit import urls as audit
 from apps.jobs import urls as jobs
+from apps.quotas import urls as quotas
 from apps.secrets import urls as secrets
 from apps.serving import urls as serving
 from apps.tenants import urls as tenants
@@ -14,12 +15,28 @@ urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
-    path("api/v1/", include(([*audit.api_patterns, *jobs.api_patterns, *secrets.api_patterns, *serving.api_patterns, *tenants.api_patterns], "api"))),
+    path(
+        "api/v1/",
+        include(
+            (
+                [
+                    *audit.api_patterns,
+                    *jobs.api_patterns,
+                    *quotas.api_patterns,
+                    *secrets.api_patterns,
+                    *serving.api_patterns,
+                    *tenants.api_patterns,
+                ],
+                "api",
+            )
+        ),
+    ),
     path("", include("apps.accounts.urls")),
     path("", include("apps.audit.urls")),
     path("", include("apps.catalog.urls")),
     path("", include("apps.jobs.urls")),
     path("", include("apps.portal.urls")),
+    path("", include("apps.quotas.urls")),
     path("", include("apps.tenants.urls")),
     path("", include("apps.secrets.urls")),
     path("", include("apps.serving.urls")),

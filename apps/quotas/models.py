@@ -85,7 +85,8 @@ class QuotaRequestQuerySet(TenantOwnedQuerySet["QuotaRequest"]):
 
 class QuotaRequest(models.Model):
     """More of one or several pools for a time. Only `moves.move` writes `state`; `due_at` says when time alone changes
-    it: at the begin of what is approved, at the end of everything else that has not ended."""
+    it: at the begin of what is approved, at the end of everything else that has not ended. With a `key`, the same press
+    of a button makes one request."""
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="+", db_index=False)
     asker = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+")
@@ -94,9 +95,11 @@ class QuotaRequest(models.Model):
     ends_at = models.DateTimeField()
     offered_starts_at = models.DateTimeField(null=True)
     offered_ends_at = models.DateTimeField(null=True)
+    offered_by = models.ForeignKey("accounts.User", null=True, on_delete=models.PROTECT, related_name="+")
     state = models.CharField(max_length=16, choices=[(s.value, s.value) for s in State])
     team_by = models.ForeignKey("accounts.User", null=True, on_delete=models.PROTECT, related_name="+")
     platform_by = models.ForeignKey("accounts.User", null=True, on_delete=models.PROTECT, related_name="+")
+    key = models.CharField(max_length=64, blank=True)
     due_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(db_default=Now())
     moved_at = models.DateTimeField(db_default=Now())
@@ -106,6 +109,7 @@ class QuotaRequest(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(ends_at__gt=F("starts_at")), name="quotarequest_forward"),
+            models.UniqueConstraint(fields=["asker", "key"], condition=~Q(key=""), name="quotarequest_key"),
         ]
         indexes = [
             models.Index(fields=["tenant", "-id"], name="quotarequest_tenant"),

@@ -37,10 +37,11 @@ def move(request: QuotaRequest, to: State, step: Step) -> None:
     old = request.standing
     if to not in ALLOWED[old]:
         raise ValueError(f"A request cannot go from {old} to {to}.")
-    values = {"state": to, "moved_at": timezone.now(), "due_at": None if to.is_final else request.ends_at}
+    values = {"starts_at": request.starts_at, "ends_at": request.ends_at, **step.values}
+    due = values["starts_at"] if to is State.APPROVED else values["ends_at"]
+    values |= {"state": to, "moved_at": timezone.now(), "due_at": None if to.is_final else due}
     with transaction.atomic():
-        here = QuotaRequest.objects.for_system().filter(pk=request.pk, state=old)
-        if not here.update(**{**values, **step.values}):
+        if not QuotaRequest.objects.for_system().filter(pk=request.pk, state=old).update(**values):
             raise Stale(request.pk)
         note(request, step)
     request.refresh_from_db()

@@ -84,16 +84,16 @@ def set_base(actor: Actor, tenant_id: int, pool: Pool, amount: int) -> None:
 
 def use(tenant_id: int, pool: Pool) -> Use:
     """One pool of a tenant; all zeros where it has none."""
-    found = _uses(Allowance.objects.for_system().of(tenant_id, pool))
+    found = uses_of(Allowance.objects.for_system().of(tenant_id, pool))
     return found[0] if found else Use(tenant_id, pool, 0, 0, 0, 0)
 
 
 def uses(tenant_ids: Iterable[int]) -> list[Use]:
     """Every pool of some tenants, by tenant and pool, in a fixed number of queries."""
-    return _uses(Allowance.objects.for_system().filter(tenant_id__in=list(tenant_ids)))
+    return uses_of(Allowance.objects.for_system().filter(tenant_id__in=list(tenant_ids)))
 
 
-def _uses(allowances: Iterable[Allowance]) -> list[Use]:
+def uses_of(allowances: Iterable[Allowance]) -> list[Use]:
     rows = sorted(allowances, key=lambda row: (row.tenant_id, row.pool))
     used: dict[int, int] = dict.fromkeys((row.pk for row in rows), 0)
     holds = list(Hold.objects.filter(allowance_id__in=used))

@@ -14,6 +14,7 @@ from apps.audit import services as audit
 from apps.quotas import moves
 from apps.quotas.domain.states import State
 from apps.quotas.models import Allowance, QuotaRequest
+from apps.quotas.services import told
 from apps.quotas.services.registry import limit_changed
 
 BEGAN = audit.action("quota.began", _("The quota of {name} began"), name=_("Granted quota begins"))
@@ -43,7 +44,7 @@ def turn(request: QuotaRequest, now: datetime) -> None:
         elif request.standing is State.APPROVED:
             moves.move(request, State.ENDED, moves.Step(SYSTEM, ENDED, "ended"))
         else:
-            moves.move(request, State.LAPSED, moves.Step(SYSTEM, LAPSED, "lapsed"))
+            _lapse(request)
     except moves.Stale:
         return
 
@@ -59,6 +60,13 @@ def begin(request: QuotaRequest) -> None:
 def _end(request: QuotaRequest) -> None:
     moves.move(request, State.ENDED, moves.Step(SYSTEM, ENDED, "ended"))
     _change_limits(request, -1)
+    told.of_decision(request, told.ENDED)
+
+
+@transaction.atomic
+def _lapse(request: QuotaRequest) -> None:
+    moves.move(request, State.LAPSED, moves.Step(SYSTEM, LAPSED, "lapsed"))
+    told.of_decision(request, told.LAPSED)
 
 
 def _change_limits(request: QuotaRequest, sign: int) -> None:
