@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from apps.accounts.models import Tenant
 from apps.accounts.types import Actor, Permission
+from apps.notices import services as notices
 
 NAVIGATION: list[tuple[str | Promise, list[tuple[str, Promise, str, Permission | None]]]] = [
     ("", [("portal:home", gettext_lazy("Home"), "home", None)]),
@@ -61,6 +62,11 @@ class Shell:
     @property
     def signed_in(self) -> bool:
         return bool(self.actor and self.actor.user_pk)
+
+    @functools.cached_property
+    def unread(self) -> int:
+        """How many notices this person has not read."""
+        return notices.unread_count(self.actor) if self.actor else 0
 
     @functools.cached_property
     def groups(self) -> list[tuple[str, list[Place]]]:
@@ -123,7 +129,7 @@ class Shell:
         return [("en", "English"), ("zh-hans", "简体中文")]
 
 
-_LISTS = frozenset({"portal:home", "jobs:list", "serving:list", "audit:list", "quotas:list", "secrets:list"})
+_LISTS = frozenset({"notices:inbox", "portal:home", "jobs:list", "serving:list", "audit:list", "quotas:list", "secrets:list"})
 
 
 def _same_room(here: str, there: str) -> bool:

@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularAPIView
 
 from apps.audit import urls as audit
 from apps.jobs import urls as jobs
+from apps.notices import urls as notices
 from apps.quotas import urls as quotas
 from apps.secrets import urls as secrets
 from apps.serving import urls as serving
@@ -22,6 +23,7 @@ urlpatterns = [
                 [
                     *audit.api_patterns,
                     *jobs.api_patterns,
+                    *notices.api_patterns,
                     *quotas.api_patterns,
                     *secrets.api_patterns,
                     *serving.api_patterns,
@@ -35,6 +37,7 @@ urlpatterns = [
     path("", include("apps.audit.urls")),
     path("", include("apps.catalog.urls")),
     path("", include("apps.jobs.urls")),
+    path("", include("apps.notices.urls")),
     path("", include("apps.portal.urls")),
     path("", include("apps.quotas.urls")),
     path("", include("apps.tenants.urls")),

@@ -110,7 +110,7 @@ class ExportView(GenericAPIView[Entry]):
 def _search(request: Request) -> Search:
     form = SearchForm(request.query_params)
     if not form.is_valid():
-        raise exceptions.ValidationError(form.errors)
+        raise exceptions.ValidationError({field: [str(each) for each in errors] for field, errors in form.errors.items()})
     return form.search()
 
 

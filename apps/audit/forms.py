@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, time, timedelta
+from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -20,7 +21,7 @@ class MomentField(forms.CharField):
     """A day or a moment: `2026-11-30`, `2026-11-30T14:05` in the reader's zone, or with a zone of its own. A day that
     ends a time means its end."""
 
-    def __init__(self, *, ends: bool, label: object) -> None:
+    def __init__(self, *, ends: bool, label: Any) -> None:
         super().__init__(required=False, max_length=40, label=label)
         self.ends = ends
 
@@ -43,7 +44,7 @@ class MomentField(forms.CharField):
         raise ValidationError(_("This is no time. Write it as 2026-11-30 or 2026-11-30T14:05."))
 
 
-def _text(label: object, longest: int = LONGEST) -> forms.CharField:
+def _text(label: Any, longest: int = LONGEST) -> forms.CharField:
     return forms.CharField(required=False, max_length=longest, label=label)
 
 

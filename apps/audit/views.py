@@ -63,7 +63,7 @@ def entries(request: HttpRequest) -> HttpResponse:
     seen = services.scope(request.actor)
     form = SearchForm(request.GET)
     if not form.is_valid():
-        context = {"rows": [], "faults": [error for errors in form.errors.values() for error in errors]}
+        context: dict[str, Any] = {"rows": [], "faults": [error for errors in form.errors.values() for error in errors]}
         return render(request, "audit/list.html", context | _around(request, form, {}), status=422)
     search = form.search()
     found = services.found(request.actor, search)

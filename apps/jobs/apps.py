@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 
@@ -8,9 +9,11 @@ class JobsConfig(AppConfig):
     def ready(self) -> None:
         from apps.audit import services as audit
         from apps.clusters import services as clusters
-        from apps.jobs import moves  # noqa: F401  (declares an action that the audit page must know)
+        from apps.jobs import moves
         from apps.jobs.domain import loglines, manifests
-        from apps.jobs.services import background, messages
+        from apps.jobs.domain.phases import Phase
+        from apps.jobs.services import background, messages, waiting
+        from apps.notices import services as notices
         from apps.streams import services as streams
         from apps.tenants import services as tenants
 
@@ -31,3 +34,8 @@ class JobsConfig(AppConfig):
         audit.register_words("job.moved", old=messages.phase_name, new=messages.phase_name)
         audit.register_words("draft.begun", template=messages.template_name)
         audit.register_system("reconcile", _("Job control"))
+        audit.register_target(
+            "job", audit.TargetKind(_("the job"), page=lambda job_id: reverse("jobs:detail", args=[job_id]))
+        )
+        notices.register_words(moves.TOLD[Phase.FAILED], why=lambda why: messages.reason_text(*why))
+        notices.register_waiting(waiting.waiting_for)

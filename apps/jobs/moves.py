@@ -8,6 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -16,9 +17,22 @@ from apps.audit import services as audit
 from apps.jobs.domain.lifecycle import UNEXPLAINED, Decision, Reason
 from apps.jobs.domain.phases import ALLOWED, Phase
 from apps.jobs.models import Job, JobPhase
+from apps.notices import services as notices
 from apps.streams.services import hint
 
 JOB_MOVED = audit.action("job.moved", _("The job {name} went from {old} to {new}"), name=_("A job's state changes"))
+TOLD = {
+    Phase.SUCCEEDED: notices.kind(
+        "job.succeeded", _("The job {name} has ended well"), name=_("A job succeeds"), icon="check", tone="green"
+    ),
+    Phase.FAILED: notices.kind(
+        "job.failed", _("The job {name} failed. {why}"), name=_("A job fails"), icon="alert-triangle", tone="red"
+    ),
+    Phase.STOPPED: notices.kind(
+        "job.stopped", _("{by} stopped your job {name}"), name=_("A job is stopped"), icon="player-stop", tone="grey"
+    ),
+}
+"""What a job's owner is told of its end; of one they stopped themselves, nothing."""
 SYSTEM = Actor.system("reconcile")
 
 
@@ -61,8 +75,22 @@ def move(job: Job, to: Phase, facts: Facts) -> None:
             )
             audit.record(JOB_MOVED, SYSTEM, f"job:{job.pk}", tenant_id=job.tenant_id, name=job.name, old=old, new=to)
             hint(f"tenant.{job.tenant_id}")
+        if to.is_final:
+            _tell_owner(job, to, facts.reason)
         hint(job.topic)
     job.refresh_from_db()
+
+
+def _tell_owner(job: Job, end: Phase, reason: Reason) -> None:
+    if end is Phase.STOPPED and job.wanted_by in ("", job.owner.name):
+        return
+    params: dict[str, Any] = {"name": job.name}
+    if end is Phase.STOPPED:
+        params["by"] = job.wanted_by
+    if end is Phase.FAILED:
+        params["why"] = [reason.code, dict(reason.params)]
+    link = reverse("jobs:detail", args=[job.pk])
+    notices.tell([job.owner_id], TOLD[end], link=link, tenant_id=job.tenant_id, **params)
 
 
 def explain(job_id: str, attempt: int, reason: Reason) -> None:

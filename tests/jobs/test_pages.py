@@ -67,7 +67,7 @@ def test_a_page_of_the_list_takes_two_queries_for_any_number_of_jobs(world: Worl
         counts.append(len(queries))
         about = [q["sql"] for q in queries.captured_queries if "jobs_job" in q["sql"] or "streams_point" in q["sql"]]
         assert len(about) == 2, about
-    assert counts[0] == counts[1] <= 6  # with who is asking, their session at the provider, roles and tenants
+    assert counts[0] == counts[1] <= 7  # with who is asking, their session, roles, tenants and unread notices
     assert text(page).count('<tr id="job-') == 16
     assert "20 of 40" in text(page)
 

@@ -1,19 +1,24 @@
 """Telling people, and asking what waits for them."""
 
 from apps.notices.domain import Kind, Waiting
-from apps.notices.services.inbox import mark_all_read, mark_read, unread_count
-from apps.notices.services.telling import forget_old, kind, kinds, sentence, tell, topic_of
+from apps.notices.services.inbox import Wish, inbox, mark_all_read, mark_read, unread_count
+from apps.notices.services.telling import Line, forget_old, kind, kinds, lines, register_words, sentence, tell, topic_of
 from apps.notices.services.waiting import register_waiting, waiting_for
 
 __all__ = [
     "Kind",
+    "Line",
     "Waiting",
+    "Wish",
     "forget_old",
+    "inbox",
     "kind",
     "kinds",
+    "lines",
     "mark_all_read",
     "mark_read",
     "register_waiting",
+    "register_words",
     "sentence",
     "tell",
     "topic_of",

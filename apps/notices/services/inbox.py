@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
@@ -13,6 +16,26 @@ from apps.streams.services import hint
 
 COUNTED = 100
 """Unread notices are counted up to here; the bell then says 99+."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Which notices somebody wants to see; empty fields do not narrow."""
+
+    unread: bool = False
+    kind: str = ""
+    tenant: str = ""
+
+
+EVERYTHING = Wish()
+
+
+def inbox(actor: Actor, wish: Wish = EVERYTHING) -> QuerySet[Notice]:
+    """The actor's notices that fit."""
+    found = Notice.objects.visible_to(actor).select_related("tenant")
+    found = found.unread() if wish.unread else found
+    found = found.filter(kind=wish.kind) if wish.kind else found
+    return found.filter(tenant__slug=wish.tenant) if wish.tenant else found
 
 
 def unread_count(actor: Actor) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -38,6 +39,11 @@ def kinds() -> dict[str, Kind]:
     return dict(_kinds)
 
 
+def register_words(what: Kind, **words: Words) -> None:
+    """Called by an app's ready(): how parameters read that are codes, where their words lie above the kind."""
+    _kinds[what.key] = replace(what, words={**what.words, **words})
+
+
 def topic_of(user_pk: object) -> str:
     """What a person's open pages follow to hear of a new notice."""
     return f"inbox.{user_pk}"
@@ -71,6 +77,20 @@ def sentence(notice: Notice) -> str:
         return _("Something that the portal no longer has words for ({kind})").format(kind=notice.kind)
     told = {key: known.words[key](value) if key in known.words else value for key, value in notice.params.items()}
     return str(known.sentence).format_map(_Told(told))
+
+
+@dataclass(frozen=True)
+class Line:
+    """One notice in words; `kind` is how it looks, None when the portal no longer knows it."""
+
+    notice: Notice
+    text: str
+    kind: Kind | None
+
+
+def lines(found: Iterable[Notice]) -> list[Line]:
+    """Notices in the language that is active."""
+    return [Line(notice, sentence(notice), _kinds.get(notice.kind)) for notice in found]
 
 
 def forget_old() -> int:
