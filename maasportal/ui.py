@@ -81,6 +81,7 @@ SHORT_REASONS: dict[str, Promise] = {
     "waiting.volume": gettext_lazy("Waiting for a volume"),
     "failed.exit": gettext_lazy("Failed: exit code {code}"),
     "failed.refused": gettext_lazy("Failed: refused by the cluster"),
+    "failed.secret": gettext_lazy("Failed: a secret is gone"),
     "failed.disappeared": gettext_lazy("Failed: deleted in the cluster"),
     "failed.conflict": gettext_lazy("Failed: name taken in the cluster"),
     "stopped.by": gettext_lazy("Stopped by {name}"),

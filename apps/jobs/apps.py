@@ -14,6 +14,7 @@ class JobsConfig(AppConfig):
         from apps.jobs.domain.phases import Phase
         from apps.jobs.services import background, messages, waiting
         from apps.notices import services as notices
+        from apps.secrets import services as secrets
         from apps.streams import services as streams
         from apps.tenants import services as tenants
 
@@ -28,6 +29,7 @@ class JobsConfig(AppConfig):
             )
         )
         clusters.register_due("jobs.reconcile_job", background.due_jobs)
+        secrets.register_user(secrets.UserKind("job", background.secret_uses, background.live_subjects))
         streams.register_topic("job", background.may_follow_job)
         streams.register_topic("draft", background.may_follow_draft)
         tenants.register_blocker("job", background.blockers)

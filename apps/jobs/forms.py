@@ -59,7 +59,7 @@ class StepForm(forms.Form):
     """
 
     def __init__(self, draft: Draft, step: str, problems: Iterable[Problem] = ()) -> None:
-        data = {k: typed(draft.document[k]) for k in draft.document if k != "template"}
+        data: dict[str, Any] = {k: typed(draft.document[k]) for k in draft.document if k != "template"}
         super().__init__(data=data)
         self.step, self._problems = step, list(problems)
         for name, field in step_fields(draft, step).items():

@@ -80,6 +80,10 @@ class Job(models.Model):
         return f"job.{self.pk}"
 
     @property
+    def audit_id(self) -> str:
+        return f"job:{self.pk}"
+
+    @property
     def spec(self) -> JobSpec:
         return read_spec(self.document)
 

@@ -21,8 +21,10 @@ from apps.jobs.domain.lifecycle import UNEXPLAINED, Act, Decision, Reason, Seen,
 from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.domain.seen import read_seen
 from apps.jobs.models import Job, JobRank
+from apps.jobs.reconcile import delivery
 from apps.jobs.services import reading
 from apps.jobs.services.background import keep_rank
+from apps.secrets.services.store import Gone
 from apps.streams.services import hint
 
 log = structlog.get_logger(__name__)
@@ -53,6 +55,8 @@ def reconcile_job(job: Job) -> timedelta | None:
             return SOON
         api = connect(job.placement.cluster)
         step = _step(api, job)
+        if job.state.is_final and job.spec.secrets:
+            delivery.take_back(api, job)
         if job.failures:
             Job.objects.for_system().filter(pk=job.pk).update(failures=0)
         return step
@@ -60,10 +64,6 @@ def reconcile_job(job: Job) -> timedelta | None:
         return timedelta(0)
     except Unavailable as error:
         return _wait(job, error, "waiting.secrets" if error.system == "secrets" else "waiting.cluster")
-    except ForeignObject:
-        if not job.state.is_final:
-            moves.move(job, Phase.FAILED, moves.Facts(job.attempt, Reason("failed.conflict")))
-        return None
     except RightMissing as error:
         return _wait(job, error, "waiting.right")
     except Refused as error:
@@ -73,7 +73,12 @@ def reconcile_job(job: Job) -> timedelta | None:
 
 
 def _step(api: KubeApi, job: Job) -> timedelta | None:
-    seen = look(api, job)
+    try:
+        seen = look(api, job)
+    except ForeignObject:
+        if not job.state.is_final:
+            moves.move(job, Phase.FAILED, moves.Facts(job.attempt, Reason("failed.conflict")))
+        return None
     decision = decide(job.state, Wanted(job.wanted), seen, known_uid=job.object_uid, ranks=job.spec.ranks)
     if seen:
         _keep_ranks(job, seen)
@@ -135,10 +140,15 @@ def _apply(api: KubeApi, job: Job) -> timedelta | None:
     """Send the job's objects; the same apply again changes nothing. A refusal ends the job with the cluster's text."""
     place = reading.place(job.placement)
     try:
+        if job.spec.secrets:
+            delivery.bring(api, job)
         for manifest in manifests.job_manifests(job.pk, job.spec, place, uid=job.object_uid):
             applied = api.apply(objects.object_path(manifest), manifest)
     except RightMissing:
         raise
+    except Gone as gone:
+        moves.move(job, Phase.FAILED, moves.Facts(job.attempt, Reason("failed.secret", {"name": gone.name})))
+        return None
     except Refused as error:
         if _QUEUE_NOT_SEEN.search(error.text) and timezone.now() - job.created_at < QUEUE_GRACE:
             return SOON

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Set
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ from apps.clusters.services import PodEnd
 from apps.jobs import moves
 from apps.jobs.domain.lifecycle import failure
 from apps.jobs.models import Draft, Job, JobRank
+from apps.secrets import services as secrets
 from apps.tenants.services import Blocker
 
 LEASE = timedelta(seconds=60)
@@ -46,6 +48,23 @@ def blockers(tenant_id: int) -> list[Blocker]:
     n = alive.count()
     text = ngettext("{n} job has not ended.", "{n} jobs have not ended.", n).format(n=n)
     return [Blocker(text, f"{reverse('jobs:list')}?tenant={slug}&state=alive")]
+
+
+def secret_uses(tenant_ids: Set[int]) -> list[secrets.Use]:
+    """Unfinished jobs of these tenants, once for each secret they name."""
+    alive = Job.objects.for_system().unfinished().filter(tenant_id__in=tenant_ids, document__has_key="secrets")
+    rows = alive.order_by("-id").values_list("tenant_id", "pk", "name", "document__secrets")
+    return [
+        secrets.Use(tenant_id, name, job_name, reverse("jobs:detail", args=[pk]))
+        for tenant_id, pk, job_name, names in rows
+        for name in names
+    ]
+
+
+def live_subjects(subjects: Set[str]) -> set[str]:
+    """Those of some `job:<id>` that have not ended."""
+    ids = [subject.removeprefix("job:") for subject in subjects]
+    return {f"job:{pk}" for pk in Job.objects.for_system().unfinished().filter(pk__in=ids).values_list("pk", flat=True)}
 
 
 def note_pod_end(end: PodEnd) -> None:

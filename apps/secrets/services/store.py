@@ -92,7 +92,7 @@ def lend(actor: Actor, subject: str, tenant_id: int, names: Iterable[str]) -> Le
 @transaction.atomic
 def _record_once(actor: Actor, loan: Loan) -> None:
     if Loan.objects.filter(pk=loan.pk, told=False).update(told=True):
-        names = ", ".join(f"{name} v{version}" for name, version in loan.versions.items())
+        names = ", ".join(f"{name} v{version}" for name, version in sorted(loan.versions.items()))
         audit.record(LENT, actor, loan.subject, tenant_id=loan.tenant_id, names=names)
 
 
@@ -130,7 +130,7 @@ def _revoke(loan: Loan) -> None:
         if Loan.objects.filter(subject=loan.subject, pk__gt=loan.pk).exists():
             mine.delete()  # lent again meanwhile: the last loan's end is the one that counts
         elif mine.update(ended_at=Coalesce("ended_at", Now()), due_at=None):
-            names = ", ".join(loan.versions)
+            names = ", ".join(sorted(loan.versions))
             audit.record(RETURNED, SYSTEM, loan.subject, tenant_id=loan.tenant_id, names=names)
 
 
