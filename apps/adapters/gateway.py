@@ -241,7 +241,9 @@ def _cluster(name: str, backend: Backend) -> Json:
 
 
 def _routes(routes: list[Route], hosts: Sequence[str]) -> Json:
-    known = {"name": "known", "domains": sorted(set(hosts)), "routes": [*map(_route, routes), _nothing()]}
+    # The portal's door has no path of its own to be asked at.
+    root = _nothing(authorize=False) | {"match": {"path": "/"}}
+    known = {"name": "known", "domains": sorted(set(hosts)), "routes": [*map(_route, routes), root, _nothing()]}
     unknown = {"name": "unknown", "domains": ["*"], "routes": [_nothing(authorize=False)]}
     return {
         "@type": f"{_TYPES}config.route.v3.RouteConfiguration",

@@ -293,7 +293,7 @@ def test_only_one_spelling_of_a_path_leads_to_a_model(envoy: Running) -> None:
         f"{AUTHORIZE_PATH}/team-a/chat/v1/models"
     }
     envoy.portal.asked.clear()
-    assert status("/team-a/chat/v1/models", host="elsewhere.example") == 404
+    assert status("/team-a/chat/v1/models", host="elsewhere.example") == status("/") == 404
     assert envoy.portal.asked == []
 
 
