@@ -81,7 +81,7 @@ class SecretView(GenericAPIView[Secret]):
     @extend_schema(
         operation_id="put_secret", request=EntrySerializer, responses={200: SecretSerializer, 201: SecretSerializer}
     )
-    @sensitive_variables("form", "entry")
+    @sensitive_variables()
     def put(self, request: Request, tenant: str, name: str) -> Response:
         """Enter a secret (201), or give it new values (200). Work that has the old ones keeps them."""
         actor = _actor(request)
