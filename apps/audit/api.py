@@ -110,7 +110,8 @@ class ExportView(GenericAPIView[Entry]):
 def _search(request: Request) -> Search:
     form = SearchForm(request.query_params)
     if not form.is_valid():
-        raise exceptions.ValidationError({field: [str(each) for each in errors] for field, errors in form.errors.items()})
+        errors = {field: [str(each) for each in found] for field, found in form.errors.items()}
+        raise exceptions.ValidationError(errors)
     return form.search()
 
 

@@ -7,5 +7,8 @@ class PortalConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.audit import services as audit
+        from apps.notices import services as notices
+        from apps.portal import services
 
         audit.register_system("demo", _("Demo set-up"))
+        notices.register_waiting(services.waiting_for)

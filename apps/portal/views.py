@@ -11,37 +11,46 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from apps.accounts.types import Actor, Permission
-from apps.jobs.services import Draft, Job, overview
+from apps.jobs.services import Job, overview
+from apps.notices import services as notices
+from apps.quotas import services as quotas
+from apps.serving.services import Deployment
+from apps.serving.services.messages import LOOKS, PHASES
 
 RUNNING = 10
+WAITING = 12
+NEWS = 5
 RECENT = 6
 CLUSTERS = 3
+SERVED = 5
+TENANTS = 4
 
 
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
-    """What needs me, what runs, what is left to my tenants; `?part=live` is what changes by itself."""
+    """What needs me, what changed, what runs, what is left to my tenants; `?part=live` is what changes by itself."""
     actor: Actor = request.actor
+    slug = request.GET.get("tenant", "")[:30]
     seen = Job.objects.visible_to(actor).select_related("tenant", "owner", "placement__cluster")
-    slug = request.GET.get("tenant", "")
-    if slug:
-        seen = seen.filter(tenant__slug=slug)
+    seen = seen.filter(tenant__slug=slug) if slug else seen
     alive = list(seen.unfinished().order_by("-pk")[: RUNNING + 1])
     going = overview.going_of(alive[:RUNNING])
     uses = overview.use_seen(actor, slug)
-    drafts = list(_drafts(actor, slug)[:5])
-    stuck = overview.stuck_jobs(actor, slug)
+    waiting = _waiting(actor, {use.place.tenant_id for use in uses} if slug else None)
+    pools = quotas.pools_seen(actor, slug)[:TENANTS]
     context: dict[str, Any] = {
         "greeting": _greeting().format(name=actor.name),
         "rows": [(job, going[job.pk]) for job in alive[:RUNNING]],
         "more": len(alive) > RUNNING,
-        "uses": uses,
+        "uses": [use for use in uses if use.place.tenant_id not in {each.tenant_id for each in pools}][:TENANTS],
+        "pools": pools,
         "rooms": overview.rooms_of(uses)[:CLUSTERS],
         "used": sum(use.used for use in uses),
         "running": sum(use.running for use in uses),
-        "stuck": stuck,
-        "drafts": drafts,
-        "needs": len(stuck) + len(drafts),
+        "waiting": waiting[:WAITING],
+        "needs": len(waiting),
+        "news": notices.lines(notices.inbox(actor, notices.Wish(unread=True, tenant=slug)).order_by("-pk")[:NEWS]),
+        "served": _served(actor, slug),
         "recent": list(seen.filter(owner_id=actor.user_pk or None).order_by("-pk")[:RECENT]),
         "may_submit": actor.may(Permission.JOB_SUBMIT),
     }
@@ -50,9 +59,17 @@ def home(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _drafts(actor: Actor, slug: str) -> Any:
-    own = Draft.objects.visible_to(actor).filter(submitted_at=None).select_related("tenant").order_by("-updated_at")
-    return own.filter(tenant__slug=slug) if slug else own
+def _waiting(actor: Actor, tenant_ids: set[int] | None) -> list[notices.Waiting]:
+    """What waits for them, of one tenant and of none where one is chosen."""
+    found = notices.waiting_for(actor)
+    return found if tenant_ids is None else [each for each in found if each.tenant_id in {None, *tenant_ids}]
+
+
+def _served(actor: Actor, slug: str) -> list[tuple[Deployment, tuple[str, str], object]]:
+    """The newest deployments that are meant to answer, each with the look and the word of its phase."""
+    found = Deployment.objects.visible_to(actor).filter(wanted="run").select_related("tenant").order_by("-pk")
+    found = found.filter(tenant__slug=slug) if slug else found
+    return [(each, LOOKS[each.state], PHASES[each.state]) for each in found[:SERVED]]
 
 
 def _greeting() -> str:

@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.template import Context, Template
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone, translation
 
 from apps.accounts.domain import Role
+from apps.accounts.types import Denied
+from apps.clusters.models import Cluster
+from apps.jobs import moves
+from apps.jobs import services as jobs
 from apps.jobs.domain.phases import Phase
+from apps.jobs.services import overview
 from maasportal import ui
 from tests import factories
 from tests.factories import World
@@ -62,12 +69,12 @@ def test_gpus_in_use_count_jobs_on_nodes_against_the_queues_limit(world: World) 
     factories.job(world.scientist, world.place, phase=Phase.RESTARTING, document={"ranks": 4})
     factories.job(world.scientist, world.place, phase=Phase.WAITING, document={"ranks": 8})
     factories.job(world.stranger(), world.other_place, phase=Phase.RUNNING)
-    context = browser(world.scientist).get("/").context
-    assert [(use.place.tenant.slug, use.used, use.limit, use.left, use.waiting) for use in context["uses"]] == [
+    own = overview.use_seen(world.actor(Role.SCIENTIST))
+    assert [(use.place.tenant.slug, use.used, use.limit, use.left, use.waiting) for use in own] == [
         ("nlp", 6, 16, 10, 1)
     ]
-    operator = browser(world.people[Role.OPERATOR]).get("/").context
-    assert [(use.place.tenant.slug, use.used) for use in operator["uses"]] == [("nlp", 6), ("vision", 2)]
+    operator = overview.use_seen(world.actor(Role.OPERATOR))
+    assert [(use.place.tenant.slug, use.used) for use in operator] == [("nlp", 6), ("vision", 2)]
 
 
 def test_the_rail_shows_only_what_one_may_see(world: World) -> None:
@@ -160,3 +167,58 @@ def test_pages_do_without_the_cache(world: World, settings: Any) -> None:
     assert "No jobs yet" in text(reader.get("/"))
     reader.logout()
     assert reader.get("/jobs/").status_code == 302
+
+
+def test_each_of_the_five_finds_what_waits_for_them(world: World) -> None:
+    """The scientist their job, the admin and the operator what they decide, the auditor what was refused, and the
+    viewer nothing."""
+    failed = factories.job(world.scientist, world.place, phase=Phase.FAILED, ended_at=timezone.now())
+    Cluster.objects.for_system().update(unreachable_since=timezone.now())
+    with pytest.raises(Denied):
+        jobs.begin_draft(world.actor(Role.VIEWER), tenant_id=world.nlp.pk, template="charlm")
+
+    def waits(role: Role, query: str = "") -> list[tuple[str, str]]:
+        context = browser(world.people[role]).get(f"/{query}").context
+        assert context["needs"] == len(context["waiting"])
+        return [(str(thing.text), thing.url) for thing in context["waiting"]]
+
+    mine = ("first light failed", reverse("jobs:detail", args=[failed.pk]))
+    assert waits(Role.SCIENTIST) == [mine] == waits(Role.SCIENTIST, "?tenant=nlp")
+    assert waits(Role.SCIENTIST, "?tenant=vision") == []
+    assert [text for text, _url in waits(Role.OPERATOR)] == ["The cluster Train A does not answer"]
+    assert waits(Role.VIEWER) == []
+    ((said, url),) = waits(Role.AUDITOR)
+    assert said == "1 attempt was refused since yesterday"
+    found = browser(world.people[Role.AUDITOR]).get(url).context["rows"]
+    assert [row.entry.action for row in found] == ["draft.begun"]
+
+
+def test_what_changed_stands_on_home_until_it_was_read(world: World) -> None:
+    job = factories.job(world.scientist, world.place, phase=Phase.RUNNING)
+    moves.move(job, Phase.SUCCEEDED, moves.Facts(1))
+    client = browser(world.scientist)
+    assert "The job first light has ended well" in text(client.get("/?part=live"))
+    client.post("/inbox/read", {"up_to": client.get("/inbox/").context["lines"][0].notice.pk})
+    assert "The job first light has ended well" not in text(client.get("/?part=live"))
+
+
+def test_home_costs_the_same_however_much_there_is(world: World) -> None:
+    client = browser(world.scientist)
+
+    def cost() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            client.get("/")
+        return len(queries)
+
+    for phase in (Phase.RUNNING, Phase.FAILED):
+        factories.job(world.scientist, world.place, phase=phase, ended_at=timezone.now())
+    factories.draft(world.scientist, world.nlp)
+    client.get("/")
+    few = cost()
+    for number in range(20):
+        job = factories.job(world.scientist, world.place, phase=Phase.RUNNING, document={"name": f"run {number}"})
+        if number % 2:
+            moves.move(job, Phase.FAILED, moves.Facts(1))
+        factories.draft(world.scientist, world.nlp)
+    assert cost() <= few + 1  # the job's reason
+    assert few <= 30

@@ -64,8 +64,8 @@ def export(actor: Reader, search: Search, kind: Format) -> Iterator[bytes]:
 
 async def pulled(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
     """The same pieces for an asynchronous server, which would else collect them all before it sends the first."""
-    pull = sync_to_async(next)
-    while (piece := await pull(pieces, b"")) != b"":
+    pull = sync_to_async(lambda: next(pieces, b""))
+    while (piece := await pull()) != b"":
         yield piece
 
 
