@@ -11,7 +11,8 @@ class TenantsConfig(AppConfig):
         from apps.notices import services as notices
         from apps.quotas import services as quotas
         from apps.streams import services as streams
-        from apps.tenants import services
+        from apps.tenants import checks, services  # noqa: F401  (checks register themselves)
+        from apps.tenants.services import audited
 
         clusters.register_due(services.TASK, services.due_placements)
         streams.register_topic("tenant", services.may_follow_tenant)
@@ -19,3 +20,10 @@ class TenantsConfig(AppConfig):
         quotas.register_limit_listener(services.follow_limit)
         notices.register_waiting(services.waiting)
         audit.register_system("tenants", _("Tenant control"))
+        audit.register_target(
+            "tenant", audit.TargetKind(_("the tenant"), page=audited.tenant_page, relatives=audited.requests_of)
+        )
+        audit.register_target(
+            "tenant-request",
+            audit.TargetKind(_("the request"), page=audited.request_page, relatives=audited.tenant_of),
+        )

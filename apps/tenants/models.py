@@ -25,9 +25,9 @@ class PlacementQuerySet(TenantOwnedQuerySet["Placement"]):
 class Placement(models.Model):
     """Namespace and queue of a tenant in one cluster.
 
-    `steps` is what was found at the last look, object by object (`Found.to_row`); `round` how often all of it was asked
-    to be applied. An object whose mark names an earlier round, or other contents, is applied; one whose mark is current
-    is only compared.
+    `gpus` repeats the limit that quotas keeps. `steps` is what was found at the last look, object by object
+    (`Found.to_row`); `round` how often all of it was asked to be applied. An object whose mark names an earlier round
+    or other contents is applied; one whose mark is current is only compared.
     """
 
     class State(models.TextChoices):

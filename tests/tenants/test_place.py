@@ -50,12 +50,12 @@ def test_a_place_from_nothing(scene: Scene) -> None:
 
 def test_a_repeat_changes_nothing(scene: Scene) -> None:
     scene.ask()
-    before = scene.until(Placement.State.READY)
+    before = scene.until(Placement.State.READY).found
     for key, kind, name in (("quota", objects.RESOURCE_QUOTA, "tenant"), ("role", objects.ROLE, "tenant-reader")):
         version = scene.admin.get(scene.path(kind, name))["metadata"]["resourceVersion"]
         scene.look()
         assert scene.admin.get(scene.path(kind, name))["metadata"]["resourceVersion"] == version, key
-    assert scene.look().steps == before.steps
+    assert [(one.state, one.mark) for one in scene.look().found] == [(one.state, one.mark) for one in before]
     assert Entry.objects.filter(action="tenant.ready").count() == 1
 
 
@@ -218,6 +218,7 @@ def test_nothing_is_removed_while_a_job_lives(scene: Scene) -> None:
     for kind in (objects.NAMESPACE, objects.QUEUE):
         with pytest.raises(NotFound):
             scene.admin.get(scene.path(kind, scene.namespace))
+    assert quotas.use(placement.tenant_id, placement.pool).limit == 0
     gone = scene.look()
     assert (gone.tenant.slug, gone.due_at) == (scene.slug, None)
 

@@ -158,6 +158,7 @@ def _pod_template(job_id: str, spec: JobSpec, place: Place) -> Manifest:
         "spec": {
             # Anything else restarts containers in place, and Volcano never hears of a failed rank.
             "restartPolicy": "Never",
+            "serviceAccountName": "runner",
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": spec.grace_seconds,
             "securityContext": {

@@ -6,11 +6,26 @@ from django.conf import settings
 from django.db import migrations, models
 
 
+def give_what_was_promised(apps, schema_editor):
+    """Limits were kept with the place before there were quotas."""
+    allowance = apps.get_model("quotas", "Allowance")
+    allowance.objects.bulk_create(
+        [
+            allowance(
+                tenant_id=place.tenant_id, cluster=place.cluster.slug, resource=place.accelerator, base=place.gpus
+            )
+            for place in apps.get_model("tenants", "Placement").objects.select_related("cluster")
+        ],
+        ignore_conflicts=True,
+    )
+
+
 class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0001_initial'),
         ('clusters', '0001_initial'),
+        ('quotas', '0001_initial'),
         ('tenants', '0001_initial'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
@@ -64,4 +79,5 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(condition=models.Q(('state', 'open')), fields=('slug',), name='tenant_request_open_once')],
             },
         ),
+        migrations.RunPython(give_what_was_promised, migrations.RunPython.noop),
     ]

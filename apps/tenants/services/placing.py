@@ -91,9 +91,9 @@ def ask_placement(actor: Actor, *, tenant_id: int, slug: str, cluster_id: int, g
             raise NotStanding
         if placement.state == Placement.State.GONE:
             here.update(state=Placement.State.ASKED, steps=[], ready_at=None, looked_at=None, round=F("round") + 1)
-        here.update(gpus=gpus, due_at=Now())
-        placement.refresh_from_db()
+        here.update(due_at=Now())
     quotas.set_base(actor, tenant_id, placement.pool, gpus)
+    placement.refresh_from_db()
     audit.record(PLACEMENT_ASKED, actor, f"tenant:{tenant_id}", tenant_id=tenant_id, cluster=cluster.name, gpus=gpus)
     wake(TASK, placement.pk)
     hint(f"tenant.{tenant_id}")
@@ -111,10 +111,11 @@ def accelerator_of(cluster: clusters.Cluster) -> str:
 
 def follow_limit(tenant_id: int, pool: quotas.Pool) -> None:
     """A limit has changed: quota and queue in the cluster follow at the next look, which is now."""
+    limit = quotas.use(tenant_id, pool).limit
     rows = Placement.objects.for_system().standing()
     rows = rows.filter(tenant_id=tenant_id, cluster__slug=pool.cluster, accelerator=pool.resource)
     for pk in list(rows.values_list("pk", flat=True)):
-        Placement.objects.for_system().filter(pk=pk).update(due_at=Now())
+        Placement.objects.for_system().filter(pk=pk).update(gpus=limit, due_at=Now())
         wake(TASK, pk)
 
 

@@ -16,6 +16,7 @@ from apps.accounts import services as accounts
 from apps.accounts.types import Actor, Permission
 from apps.audit import services as audit
 from apps.notices import services as notices
+from apps.quotas import services as quotas
 from apps.streams.services import hint
 from apps.tenants.domain.drift import Found
 from apps.tenants.models import Placement, TenantRequest
@@ -93,7 +94,8 @@ def _tell(placement: Placement, look: Look, *, first: bool) -> None:
         audit.record(READY, CONTROL, f"tenant:{tenant.pk}", **about)
         asked = TenantRequest.objects.for_system().filter(tenant=tenant, cluster=cluster)
         notices.tell(asked.values_list("asked_by_id", flat=True), TOLD_READY, link=link, name=tenant.name, **about)
-    if look.state == Placement.State.GONE:
+    if look.state == Placement.State.GONE and placement.state != Placement.State.GONE:
+        quotas.set_base(CONTROL, tenant.pk, placement.pool, 0)
         audit.record(GONE, CONTROL, f"tenant:{tenant.pk}", **about)
     known = {one.key for one in placement.off}
     news = [one for one in look.steps or [] if one.state in ("missing", "drifted") and one.key not in known]

@@ -62,5 +62,5 @@ REQUESTS: dict[str, Look] = {
 def look_of(placement: Placement) -> Look:
     """A place's state; one that is ready and was changed in the cluster says so."""
     if placement.is_ready and placement.off:
-        return "amber", "alert-triangle", _("Changed in the cluster")
+        return "amber", "alert-triangle", _("Changed")
     return PLACES[placement.state]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
@@ -74,22 +73,19 @@ def _shown(placement: Placement) -> Place:
 
 @require_GET
 def detail(request: HttpRequest, slug: str) -> HttpResponse:
-    """The page; `?part=places` is what of it changes by itself."""
+    """The page; `?part=live` is what of it changes by itself."""
     places = [_shown(placement) for placement in _places(request, slug)]
     tenant, actor = places[0].placement.tenant, request.actor
-    context: dict[str, Any] = {
-        "tenant": tenant,
-        "places": places,
-        "uses": quotas.uses([tenant.pk]),
-        "may_repair": actor.may(Permission.TENANT_REPAIR, tenant.pk),
-        "may_remove": actor.may(Permission.TENANT_REMOVE, tenant.pk),
-    }
-    if request.GET.get("part") == "places":
-        return render(request, "tenants/detail.html#live", context)
     members = accounts.members_of(tenant.pk, MEMBERS + 1)
     groups = accounts.groups_of_tenant(slug)
     requests = TenantRequest.objects.visible_to(actor).filter(slug=slug).select_related("asked_by").order_by("-pk")
-    context |= {
+    context = {
+        "tenant": tenant,
+        "places": places,
+        "stands": any(place.placement.is_standing for place in places),
+        "uses": quotas.uses([tenant.pk]),
+        "may_repair": actor.may(Permission.TENANT_REPAIR, tenant.pk),
+        "may_remove": actor.may(Permission.TENANT_REMOVE, tenant.pk),
         "reach": services.reach(),
         "members": [(member, ROLE_NAMES[member.role]) for member in members[:MEMBERS]],
         "more_members": len(members) > MEMBERS,
@@ -97,7 +93,8 @@ def detail(request: HttpRequest, slug: str) -> HttpResponse:
         "requests": [(one, words.REQUESTS[one.state]) for one in requests[:3]],
         "is_demo": settings.DEMO,
     }
-    return render(request, "tenants/detail.html", context)
+    part = request.GET.get("part") == "live"
+    return render(request, "tenants/detail.html#live" if part else "tenants/detail.html", context)
 
 
 @require_POST

@@ -38,6 +38,6 @@ class Command(BaseCommand):
         cluster = register(actor, registration, kubeconfig["users"][0]["user"]["token"])
         for slug, (name, gpus) in TENANTS.items():
             tenant = accounts.ensure_tenant(actor, slug=slug, name=name)
-            if not any(place.gpus == gpus for place in tenants.placements_of([tenant.pk])):
+            if not tenants.Placement.objects.for_system().filter(tenant_id=tenant.pk).exists():
                 tenants.ask_placement(actor, tenant_id=tenant.pk, slug=slug, cluster_id=cluster.pk, gpus=gpus)
         self.stdout.write(f"{len(TENANTS)} tenants in {cluster.name}")
