@@ -17,7 +17,9 @@ from apps.accounts import services as accounts
 from apps.accounts.types import Actor
 from apps.jobs import services
 from apps.jobs.models import Job, JobRank
+from apps.jobs.services import holding
 from apps.jobs.services.messages import PHASES
+from apps.quotas import services as quotas
 from apps.streams import services as streams
 
 
@@ -130,6 +132,8 @@ class ControlView(GenericAPIView[Job]):
         except services.NotNow as not_now:
             phase = PHASES[not_now.phase]
             raise Busy(_("The job is “{phase}”; this cannot be done now.").format(phase=phase)) from not_now
+        except quotas.NoRoom as none:
+            raise Busy(services.problem_text(holding.problem(job, none))) from none
         job.refresh_from_db()
         return Response(JobSerializer(job).data, status=status.HTTP_202_ACCEPTED)
 

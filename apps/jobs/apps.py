@@ -12,8 +12,9 @@ class JobsConfig(AppConfig):
         from apps.jobs import moves
         from apps.jobs.domain import loglines, manifests
         from apps.jobs.domain.phases import Phase
-        from apps.jobs.services import background, messages, waiting
+        from apps.jobs.services import background, holding, messages, waiting
         from apps.notices import services as notices
+        from apps.quotas import services as quotas
         from apps.secrets import services as secrets
         from apps.streams import services as streams
         from apps.tenants import services as tenants
@@ -30,6 +31,7 @@ class JobsConfig(AppConfig):
         )
         clusters.register_due("jobs.reconcile_job", background.due_jobs)
         secrets.register_user(secrets.UserKind("job", background.secret_uses, background.live_subjects))
+        quotas.register_live(holding.KIND, holding.live_subjects, holding.on_nodes)
         streams.register_topic("job", background.may_follow_job)
         streams.register_topic("draft", background.may_follow_draft)
         tenants.register_blocker("job", background.blockers)

@@ -84,6 +84,11 @@ class Job(models.Model):
         return f"job:{self.pk}"
 
     @property
+    def subject(self) -> str:
+        """What holds its part of the tenant's quota."""
+        return f"job:{self.pk}"
+
+    @property
     def spec(self) -> JobSpec:
         return read_spec(self.document)
 

@@ -15,9 +15,10 @@ from django.utils.translation import gettext_lazy as _
 from apps.accounts.types import Actor
 from apps.audit import services as audit
 from apps.jobs.domain.lifecycle import UNEXPLAINED, Decision, Reason
-from apps.jobs.domain.phases import ALLOWED, Phase
-from apps.jobs.models import Job, JobPhase
+from apps.jobs.domain.phases import ALLOWED, Phase, Wanted
+from apps.jobs.models import Job, JobPhase, JobRank
 from apps.notices import services as notices
+from apps.quotas import services as quotas
 from apps.streams.services import hint
 
 JOB_MOVED = audit.action("job.moved", _("The job {name} went from {old} to {new}"), name=_("A job's state changes"))
@@ -75,6 +76,7 @@ def move(job: Job, to: Phase, facts: Facts) -> None:
             )
             audit.record(JOB_MOVED, SYSTEM, f"job:{job.pk}", tenant_id=job.tenant_id, name=job.name, old=old, new=to)
             hint(f"tenant.{job.tenant_id}")
+            _give_back(job, old, to)
         if to.is_final:
             _tell_owner(job, to, facts.reason)
         hint(job.topic)
@@ -91,6 +93,33 @@ def _tell_owner(job: Job, end: Phase, reason: Reason) -> None:
         params["why"] = [reason.code, dict(reason.params)]
     link = reverse("jobs:detail", args=[job.pk])
     notices.tell([job.owner_id], TOLD[end], link=link, tenant_id=job.tenant_id, **params)
+
+
+def _give_back(job: Job, old: Phase, to: Phase) -> None:
+    """Release what the job holds where it ends or has been suspended, and book what it has used.
+
+    Its row is locked by the move: whoever resumes it at this moment has done so, or waits.
+    """
+    if to.is_final:
+        alive = JobRank.objects.filter(job=job, phase__in=("Running", "Pending"))
+        alive.update(phase="Gone", ended_at=timezone.now())
+        book(job)
+        quotas.release(job.subject)
+    elif to is Phase.SUSPENDED or (old is Phase.SUSPENDED and to is Phase.STOPPING):
+        wanted = Job.objects.for_system().values_list("wanted", flat=True).get(pk=job.pk)
+        if wanted != Wanted.RUN:
+            quotas.release(job.subject)
+
+
+def book(job: Job) -> None:
+    """Write what each pod of the job has used into the ledger; one that is told twice is booked once."""
+    each = job.spec.gpus_per_rank
+    pods = [
+        quotas.PodUse(rank.pod_uid, each, rank.started_at, rank.ended_at)
+        for rank in JobRank.objects.filter(job=job)
+        if rank.started_at and rank.ended_at
+    ]
+    quotas.book(job.tenant_id, job.placement.pool, job.subject, pods)
 
 
 def explain(job_id: str, attempt: int, reason: Reason) -> None:

@@ -48,6 +48,7 @@ class PodEnd:
     node: str
     exit_code: int
     at: datetime
+    started_at: datetime | None = None
 
 
 @dataclass(frozen=True)

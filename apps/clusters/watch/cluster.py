@@ -148,7 +148,7 @@ class ClusterWatch:
             at = end.finishedAt or datetime.now(UTC)
             told = PodEnd(
                 row_id, pod.metadata.uid, pod.metadata.name, pod.attempt, pod.rank, pod.spec.nodeName or "",
-                end.exitCode, at,
+                end.exitCode, at, end.startedAt,
             )  # fmt: skip
             try:
                 await in_thread(kind.ended, told)

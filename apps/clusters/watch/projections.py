@@ -17,6 +17,7 @@ ENDED = frozenset({"Succeeded", "Failed"})
 
 class Ended(msgspec.Struct):
     exitCode: int | None = None  # noqa: N815 (the API's name)
+    startedAt: datetime | None = None  # noqa: N815
     finishedAt: datetime | None = None  # noqa: N815
 
 

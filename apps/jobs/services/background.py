@@ -81,7 +81,14 @@ def note_pod_end(end: PodEnd) -> None:
         "exit_code": end.exit_code,
         "ended_at": end.at,
     }
-    keep_rank(end.pod_uid, values)
+    if end.started_at is not None:
+        values["started_at"] = end.started_at
+    with transaction.atomic():
+        # With the job's row locked, either its last move sees this end, or this sees the last move.
+        job = Job.objects.for_system().select_for_update().get(pk=end.row_id)
+        keep_rank(end.pod_uid, values)
+        if job.state.is_final:
+            moves.book(job)
     if end.exit_code:
         # A worker may have seen the gang start anew before this was told: what was moved without a cause gets it now.
         kept = JobRank.objects.filter(job_id=end.row_id, attempt=end.attempt)

@@ -10,6 +10,8 @@ from apps.adapters.broker import wake
 from apps.audit import services as audit
 from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.models import Job
+from apps.jobs.services import holding
+from apps.quotas import services as quotas
 from apps.streams.services import hint
 
 JOB_STOPPED = audit.action("job.stop", _("{actor} stopped the job {name}"), name=_("Stop a job"))
@@ -39,7 +41,8 @@ def suspend(actor: Actor, *, job: Job) -> None:
 
 @audit.use_case(JOB_RESUMED)
 def resume(actor: Actor, *, job: Job) -> None:
-    """Let a suspended job go on from its newest checkpoint. Raises NotNow unless it was suspended."""
+    """Let a suspended job go on from its newest checkpoint. Raises NotNow unless it was suspended, and `quotas.NoRoom`
+    where others hold its place meanwhile."""
     _change(actor, job, Wanted.RUN, JOB_RESUMED)
 
 
@@ -64,6 +67,11 @@ def _change(actor: Actor, job: Job, wanted: Wanted, what: audit.Action) -> None:
         if job.wanted == wanted and not job.state.is_final:
             return
         raise NotNow(job.state)
+    job.refresh_from_db()
+    if wanted is Wanted.RUN:
+        holding.take(job)
+    elif job.state is Phase.SUSPENDED:
+        quotas.release(job.subject)
     audit.record(what, actor, target, tenant_id=job.tenant_id, name=job.name)
     hint(job.topic)
     wake("jobs.reconcile_job", job.pk)

@@ -110,7 +110,13 @@ PROBLEMS: dict[str, Promise] = {
     "unknown-template": _("There is no template “{value}”."),
     "unknown-field": _("This template has no such field."),
     "batch-ranks": _("A batch of {batch} cannot be shared evenly by {ranks} ranks: choose a multiple of {ranks}."),
-    "too-many-gpus": _("{gpus} GPUs are more than the tenant's queue ever gives ({limit})."),
+    "too-many-gpus": _(
+        "{gpus} GPUs are more than the tenant's limit of {limit}. Take fewer, or ask for more under “Quota and usage”."
+    ),
+    "no-room": _(
+        "{gpus} GPUs are more than the {left} left of the tenant's limit of {limit}. Wait until other work ends,"
+        " take fewer, or ask for more under “Quota and usage”."
+    ),
     "no-placement": _("This tenant has no place in a cluster yet. Ask a platform operator to provision it."),
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, Exists, OuterRef, Q, Sum
+from django.db.models import Count, Exists, OuterRef, Q
 from django.utils import timezone
 
 from apps.accounts.types import Actor
@@ -20,36 +20,43 @@ from apps.jobs.domain.templates import TEMPLATES, Container
 from apps.jobs.models import Draft, Job
 from apps.jobs.services.drafts import problems_of
 from apps.jobs.services.reading import Progress
+from apps.quotas import services as quotas
 from apps.streams import services as streams
 from apps.tenants import services as tenants
-
-ON_NODES = (Phase.STARTING, Phase.RUNNING, Phase.RESTARTING, Phase.SUSPENDING, Phase.STOPPING)
-"""Phases in which a job has, or may have, its GPUs."""
-
 
 MOST_TENANTS = 50
 
 
 @dataclass(frozen=True)
 class Use:
-    """A tenant's GPUs: `used` of `limit`, its queue's; `running` and `waiting` count jobs."""
+    """A tenant's GPUs in a cluster: what its quota says, and how many of its jobs run and wait."""
 
     place: tenants.Placement
-    used: int
+    quota: quotas.Use
     running: int
     waiting: int
 
     @property
+    def used(self) -> int:
+        """GPUs that work of the tenant has now."""
+        return self.quota.used
+
+    @property
+    def held(self) -> int:
+        """The same with those kept for work that has none yet."""
+        return self.quota.held
+
+    @property
     def limit(self) -> int:
-        return self.place.gpus
+        return self.quota.limit
 
     @property
     def left(self) -> int:
-        return max(0, self.limit - self.used)
+        return self.quota.left
 
 
 def use_of(tenant_ids: Iterable[int]) -> list[Use]:
-    """GPUs in use of each of these tenants that has a place, by tenant, in two queries."""
+    """The use of each of these tenants that has a place, by tenant, in a fixed number of queries."""
     return _use(tenants.placements_of(list(tenant_ids)))
 
 
@@ -62,14 +69,19 @@ def use_seen(actor: Actor, slug: str = "") -> list[Use]:
 def _use(places: list[tenants.Placement]) -> list[Use]:
     unfinished = Job.objects.for_system().unfinished().filter(placement__in=places)
     rows = unfinished.values("placement_id").annotate(
-        used=Sum("gpus", filter=Q(phase__in=ON_NODES)),
         running=Count("id", filter=Q(phase=Phase.RUNNING)),
         waiting=Count("id", filter=Q(phase__in=(Phase.SUBMITTED, Phase.WAITING))),
     )
-    counted = {row["placement_id"]: row for row in rows}
-    none = {"used": 0, "running": 0, "waiting": 0}
-    found = [(place, counted.get(place.pk, none)) for place in places]
-    return [Use(place, row["used"] or 0, row["running"], row["waiting"]) for place, row in found]
+    counted = {row["placement_id"]: (row["running"], row["waiting"]) for row in rows}
+    known = {(use.tenant_id, use.pool): use for use in quotas.uses({place.tenant_id for place in places})}
+    return [
+        Use(
+            place,
+            known.get((place.tenant_id, place.pool)) or quotas.use(place.tenant_id, place.pool),
+            *counted.get(place.pk, (0, 0)),
+        )
+        for place in places
+    ]
 
 
 @dataclass(frozen=True)
@@ -182,7 +194,7 @@ class Plan:
         if self.gpus > self.use.limit:
             return "never"
         if self.gpus > self.use.left:
-            return "queue-full"
+            return "no-room"
         if self.placeable is None:
             return "within-limit"
         return "fits" if self.placeable >= self.ranks else "nodes-full"

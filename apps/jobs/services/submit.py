@@ -19,7 +19,9 @@ from apps.jobs.domain.phases import Phase
 from apps.jobs.domain.problems import InvalidDocument, Problem
 from apps.jobs.domain.spec import read_spec
 from apps.jobs.models import Draft, IdempotencyKey, Job, JobPhase, new_job_id
+from apps.jobs.services import holding
 from apps.jobs.services.drafts import unknown_secrets, whole_problems
+from apps.quotas import services as quotas
 from apps.streams.services import hint
 from apps.tenants import services as tenants
 
@@ -58,7 +60,7 @@ def submit_draft(actor: Actor, *, draft: Draft) -> Job:
 @audit.use_case(JOB_SUBMITTED)
 def submit(actor: Actor, *, tenant_id: int, document: Mapping[str, Any], key: str = "") -> Job:
     """Submit a document. With a `key`, the same request again answers with the same job; raises KeyReused if it
-    differs, InvalidDocument with every problem of the document."""
+    differs, InvalidDocument with every problem of the document, or with what the quota leaves."""
     actor.require(Permission.JOB_SUBMIT, tenant_id, target=f"tenant:{tenant_id}")
     if not key:
         return _create(actor, Request(tenant_id, document, new_job_id()))
@@ -84,8 +86,6 @@ def _create(actor: Actor, request: Request) -> Job:
     placement = tenants.placement_of(request.tenant_id)
     if placement is None:
         raise InvalidDocument([Problem("", "no-placement")])
-    if spec.gpus > placement.gpus:
-        raise InvalidDocument([Problem("ranks", "too-many-gpus", {"gpus": spec.gpus, "limit": placement.gpus})])
     job = Job(
         pk=request.job_id,
         tenant_id=request.tenant_id,
@@ -96,6 +96,10 @@ def _create(actor: Actor, request: Request) -> Job:
         gpus=spec.gpus,
         cloned_from_id=request.cloned_from_id,
     )
+    try:
+        holding.take(job)
+    except quotas.NoRoom as none:
+        raise InvalidDocument([holding.problem(job, none)]) from none
     job.save(force_insert=True)
     JobPhase.objects.create(job=job, phase=Phase.SUBMITTED)
     audit.record(JOB_SUBMITTED, actor, f"job:{job.pk}", tenant_id=job.tenant_id, name=job.name, gpus=job.gpus)

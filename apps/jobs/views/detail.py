@@ -17,10 +17,12 @@ from apps.accounts.types import Permission
 from apps.jobs import services
 from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.models import Job
+from apps.jobs.services import holding
 from apps.jobs.services.messages import PHASES
 from apps.jobs.services.overview import going_of
 from apps.jobs.services.picture import picture_of
 from apps.jobs.views.wizard import to_yaml
+from apps.quotas import services as quotas
 
 LOG_WORDS = {
     "rank": gettext_lazy("rank"),
@@ -145,6 +147,8 @@ def control(request: HttpRequest, job_id: str, act: str) -> HttpResponse:
         _ACTS[act](request.actor, job=job)
     except services.NotNow as not_now:
         said, tone = _("Nothing was changed: the job is “{phase}”.").format(phase=PHASES[not_now.phase]), "failed"
+    except quotas.NoRoom as none:
+        said, tone = services.problem_text(holding.problem(job, none)), "failed"
     if not request.htmx:
         (messages.success if tone == "done" else messages.warning)(request, said)
         return redirect("jobs:detail", job.pk)

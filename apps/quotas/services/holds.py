@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.accounts.types import Actor, Permission
 from apps.audit import services as audit
+from apps.quotas.domain.bars import Part, bar
 from apps.quotas.domain.pool import Pool
 from apps.quotas.models import Allowance, Hold
 from apps.quotas.services.registry import limit_changed, live_kinds
@@ -59,6 +60,14 @@ class Use:
     def over(self) -> int:
         """Held above the limit, since that became lower."""
         return max(0, self.held - self.limit)
+
+    @property
+    def bar(self) -> list[Part]:
+        """Used, held and above the limit, side by side."""
+        within = self.held - self.over
+        used = min(self.used, within)
+        scale = max(self.limit, self.held, 1)
+        return bar(scale, [("used", used), ("held", within - used), ("over", self.over)])
 
 
 @audit.use_case(BASE_SET)

@@ -39,13 +39,6 @@ class PoolView:
     def hours(self) -> int:
         return round(self.seconds / 3600)
 
-    @property
-    def bar(self) -> list[Part]:
-        within = self.use.held - self.use.over
-        used = min(self.use.used, within)
-        scale = max(self.use.limit, self.use.held, 1)
-        return bar(scale, [("used", used), ("held", within - used), ("over", self.use.over)])
-
 
 @dataclass(frozen=True)
 class TenantPools:
