@@ -23,6 +23,7 @@ NAVIGATION: list[tuple[str | Promise, list[tuple[str, Promise, str, Permission |
         gettext_lazy("Work"),
         [
             ("jobs:list", gettext_lazy("Jobs"), "player-play", Permission.JOB_VIEW),
+            ("catalog:list", gettext_lazy("Models"), "package", Permission.MODEL_VIEW),
             ("serving:list", gettext_lazy("Deployments"), "rocket", Permission.DEPLOYMENT_VIEW),
         ],
     ),
@@ -129,7 +130,19 @@ class Shell:
         return [("en", "English"), ("zh-hans", "简体中文")]
 
 
-_LISTS = frozenset({"notices:inbox", "portal:home", "jobs:list", "serving:list", "audit:list", "quotas:list", "secrets:list"})
+_LISTS = frozenset(
+    {
+        "portal:home",
+        "notices:inbox",
+        "jobs:list",
+        "catalog:list",
+        "serving:list",
+        "quotas:list",
+        "tenants:list",
+        "secrets:list",
+        "audit:list",
+    }
+)
 
 
 def _same_room(here: str, there: str) -> bool:

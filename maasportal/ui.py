@@ -182,6 +182,18 @@ def memory(value: int | None) -> str:
 
 
 @register.filter
+def magnitude(value: int | None) -> str:
+    """A large count in short: "6.7 B", "27.2 M", "431 K"."""
+    if value is None:
+        return "–"
+    for unit, size in (("T", 10**12), ("B", 10**9), ("M", 10**6), ("K", 10**3)):
+        if value >= size:
+            number = value / size
+            return f"{formats.number_format(number, 1 if number < 100 else 0, use_l10n=True)} {unit}"
+    return grouped(value)
+
+
+@register.filter
 def unlocalized(value: float) -> str:
     """A number for SVG: a point, whatever the language."""
     return f"{value:.2f}"

@@ -4,6 +4,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
 from apps.audit import urls as audit
+from apps.catalog import urls as catalog
 from apps.jobs import urls as jobs
 from apps.notices import urls as notices
 from apps.quotas import urls as quotas
@@ -22,6 +23,7 @@ urlpatterns = [
             (
                 [
                     *audit.api_patterns,
+                    *catalog.api_patterns,
                     *jobs.api_patterns,
                     *notices.api_patterns,
                     *quotas.api_patterns,

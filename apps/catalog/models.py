@@ -37,8 +37,8 @@ class RegisteredModelQuerySet(TenantOwnedQuerySet["RegisteredModel"]):
 
 
 class RegisteredModel(models.Model):
-    """A model by its name. `stage`, `format`, `bytes` and `parameters` are those of the version that has come farthest
-    (the newest of these), kept here by `moves.restate` for lists and their filters."""
+    """A model by its name. `stage`, `format`, `bytes`, `weight_bytes` and `parameters` are those of the version that
+    has come farthest (the newest of these), kept here by `moves.restate` for lists and their filters."""
 
     id = models.CharField(primary_key=True, max_length=26, default=new_id, editable=False)
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="+", db_index=False)
@@ -57,6 +57,7 @@ class RegisteredModel(models.Model):
     stage = models.CharField(max_length=9, default=Stage.DRAFT, choices=[(s.value, s.value) for s in Stage])
     format = models.CharField(max_length=20, blank=True)
     bytes = models.PositiveBigIntegerField(default=0)
+    weight_bytes = models.PositiveBigIntegerField(null=True)
     parameters = models.PositiveBigIntegerField(null=True)
 
     objects = RegisteredModelQuerySet.as_manager()
@@ -97,7 +98,7 @@ class ModelVersion(models.Model):
     `facts` is read from headers only: `{"format", "parameters", "bytes", "tensors", "dtypes": {name: parameters},
     "context", "architecture", "quantisation", "step", "unopened": [path], "faults": [{"path", "code"}]}`; what is not
     known is None or not there. `lineage` is what the version was made from, kept for good whatever becomes of it:
-    `{"job": {"id", "name", "attempt", "owner", "template", "submitted_at"}, "code": {"image", "command"},
+    `{"job": {"id", "name", "attempt", "owner", "template", "gpus", "submitted_at"}, "code": {"image", "command"},
     "data": {"name", "digest"}, "parameters": {…}, "metrics": {"loss": {"first", "last", "best", "step"}},
     "checkpoint": {"name", "step", "saved_at"}}`.
     """
@@ -109,7 +110,7 @@ class ModelVersion(models.Model):
     note = models.CharField(max_length=500, blank=True)
     author = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+")
     stage = models.CharField(max_length=9, default=Stage.DRAFT, choices=[(s.value, s.value) for s in Stage])
-    files_state = models.CharField(max_length=6, default=Files.COMING, choices=[(f.value, f.value) for f in Files])
+    files = models.CharField(max_length=6, default=Files.COMING, choices=[(f.value, f.value) for f in Files])
     facts = models.JSONField(default=dict)
     lineage = models.JSONField(default=dict)
     bytes = models.PositiveBigIntegerField(default=0)
@@ -131,7 +132,7 @@ class ModelVersion(models.Model):
     @property
     def is_ready(self) -> bool:
         """Whether its files are all in storage, so that it can be deployed and downloaded."""
-        return self.files_state == Files.READY
+        return self.files == Files.READY
 
 
 class StageChange(models.Model):
@@ -230,10 +231,10 @@ class Transfer(models.Model):
         return min(100, round(100 * self.received / self.total)) if self.total else 0
 
     @property
-    def bytes_per_second(self) -> float | None:
+    def bytes_per_second(self) -> int | None:
         """Over the whole transfer so far; None before the first byte."""
         took = ((self.ended_at or timezone.now()) - self.started_at).total_seconds() if self.started_at else 0
-        return self.received / took if took > 0 and self.received else None
+        return round(self.received / took) if took > 0 and self.received else None
 
     @property
     def left(self) -> timedelta | None:

@@ -56,6 +56,7 @@ def restate(model_id: str) -> None:
         stage=stage,
         format=str(facts.get("format") or ""),
         bytes=shown.bytes if shown else 0,
+        weight_bytes=facts.get("weight_bytes"),
         parameters=facts.get("parameters"),
         changed_at=Now(),
     )
@@ -90,12 +91,12 @@ def _tell(transfer: Transfer, to: Moving, why: Why) -> None:
     told: dict[str, Any] = {"name": version.model.name, "number": version.number}
     rows = ModelVersion.objects.for_system().filter(pk=version.pk)
     if to is Moving.DONE:
-        rows.update(files_state=Files.READY)
+        rows.update(files=Files.READY)
         count = StoredFile.objects.filter(version=version).count()
         audit.record(FILES_CAME, SYSTEM, f"model:{version.model_id}", tenant_id=version.tenant_id, count=count, **told)
         restate(version.model_id)
     elif to is Moving.FAILED:
-        rows.update(files_state=Files.FAILED)
+        rows.update(files=Files.FAILED)
         target = f"model:{version.model_id}"
         audit.record(FILES_FAILED, SYSTEM, target, tenant_id=version.tenant_id, reason=why.code, **told)
         hint("models.0")

@@ -15,10 +15,12 @@ from rest_framework.response import Response
 
 from apps.accounts import services as accounts
 from apps.accounts.types import Actor
+from apps.catalog import services as catalog
 from apps.jobs import services
 from apps.jobs.models import Job, JobRank
 from apps.jobs.services import holding
 from apps.jobs.services.messages import PHASES
+from apps.jobs.services.registering import register_model
 from apps.quotas import services as quotas
 from apps.streams import services as streams
 
@@ -148,6 +150,47 @@ class SuspendView(ControlView):
 
 class ResumeView(ControlView):
     act = services.resume
+
+
+class RegisterSerializer(serializers.Serializer[Any]):
+    model_id = serializers.CharField(required=False, default="", help_text="For the next version of this model.")
+    name = serializers.CharField(required=False, default="")
+    licence = serializers.CharField(required=False, default="")
+    visibility = serializers.CharField(required=False, default="tenant", help_text="tenant or public")
+    card = serializers.CharField(required=False, default="", allow_blank=True, trim_whitespace=False)
+    tags = serializers.ListField(child=serializers.CharField(), required=False, default=list)
+    note = serializers.CharField(required=False, default="", allow_blank=True)
+
+
+class RegisteredSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    model = serializers.CharField(source="model_id")
+    number = serializers.IntegerField()
+
+
+class RegisterView(GenericAPIView[Job]):
+    serializer_class = RegisterSerializer
+
+    @extend_schema(
+        operation_id="register_model", request=RegisterSerializer, responses={202: RegisteredSerializer},
+        parameters=[_KEY],
+    )  # fmt: skip
+    def post(self, request: Request, pk: str) -> Response:
+        """Register the job's newest good checkpoint as a model's version. 202: its files are brought in the background.
+        The same Idempotency-Key answers with the same version."""
+        job = _job(request, pk)
+        form = RegisterSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        key = request.headers.get("Idempotency-Key", "")[:64]
+        try:
+            version = register_model(_actor(request), job=job, said=form.validated_data, key=key)
+        except catalog.Invalid as invalid:
+            texts: dict[str, list[str]] = {}
+            for fault in invalid.faults:
+                texts.setdefault(fault.field, []).append(catalog.fault_text(fault))
+            raise exceptions.ValidationError(texts) from invalid
+        location = {"Location": f"/api/v1/models/{version.model_id}/versions/{version.number}"}
+        return Response(RegisteredSerializer(version).data, status=status.HTTP_202_ACCEPTED, headers=location)
 
 
 class ManifestsView(GenericAPIView[Job]):

@@ -12,6 +12,7 @@ urlpatterns = [
     path("jobs/<str:job_id>/suspend", views.control, {"act": "suspend"}, name="suspend"),
     path("jobs/<str:job_id>/resume", views.control, {"act": "resume"}, name="resume"),
     path("jobs/<str:job_id>/clone", views.clone, name="clone"),
+    path("jobs/<str:job_id>/register", views.register, name="register"),
     path("drafts/", views.drafts, name="drafts"),
     path("drafts/<uuid:draft_id>/data", views.step, {"step": "data"}, name="draft-data"),
     path("drafts/<uuid:draft_id>/size", views.step, {"step": "size"}, name="draft-size"),
@@ -31,4 +32,5 @@ api_patterns = [
     path("jobs/<str:pk>/stop", api.StopView.as_view(), name="job-stop"),
     path("jobs/<str:pk>/suspend", api.SuspendView.as_view(), name="job-suspend"),
     path("jobs/<str:pk>/resume", api.ResumeView.as_view(), name="job-resume"),
+    path("jobs/<str:pk>/register", api.RegisterView.as_view(), name="job-register"),
 ]

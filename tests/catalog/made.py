@@ -8,12 +8,15 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.adapters.storage import storage
 from apps.catalog import services
 from apps.catalog.domain.moving import Moving
-from apps.catalog.models import ModelVersion, Transfer
+from apps.catalog.models import Blob, ModelVersion, StoredFile, Transfer
+from apps.catalog.moves import restate
 from apps.catalog.services.grants import new_token
 from apps.tenants.models import Placement
 
@@ -47,6 +50,23 @@ def carrying(version: ModelVersion) -> tuple[Transfer, str]:
     rows = Transfer.objects.filter(version=version)
     rows.update(phase=Moving.CARRYING, token_digest=digest, token_until=until, started_at=timezone.now())
     return rows.get(), clear
+
+
+def ready(version: ModelVersion, files: dict[str, bytes] | None = None, **facts: Any) -> ModelVersion:
+    """Its files have come, and say this of themselves."""
+    known = {"format": "safetensors", "parameters": 7, "weight_bytes": 28} | facts
+    for path, data in (files or {}).items():
+        digest = sha256(data).hexdigest()
+        if data:
+            storage().put(digest, len(data), [data], lambda _count: None)
+        Blob.objects.get_or_create(pk=digest, defaults={"size": len(data)})
+        StoredFile.objects.create(version=version, path=path, digest=digest, size=len(data))
+    ModelVersion.objects.filter(pk=version.pk).update(files="ready", facts=known, bytes=28)
+    Transfer.objects.filter(version=version).update(phase=Moving.DONE)
+    with transaction.atomic():
+        restate(version.model_id)
+    version.refresh_from_db()
+    return version
 
 
 def plan(files: dict[str, bytes]) -> dict[str, Any]:

@@ -140,7 +140,7 @@ def test_what_came_before_a_failure_is_not_asked_for_again(pod: Pod, world: Worl
     pod.put("manifest.json", b"{}")
     pod.ask("POST", body=b'{"outcome": "failed", "code": "storage-full", "text": "no room"}')
     version = ModelVersion.objects.get(pk=pod.transfer.version_id)
-    assert (pod.phase, version.files_state) == (Moving.FAILED, "failed")
+    assert (pod.phase, version.files) == (Moving.FAILED, "failed")
     again = services.bring_again(world.scientist.actor(), version=version)
     assert services.bring_again(world.scientist.actor(), version=version) == again, "pressed twice"
     made_again = Pod.__new__(Pod)
@@ -187,7 +187,7 @@ def test_a_pod_fetches_the_files_of_its_own_version_only(pod: Pod, world: World)
     version = ModelVersion.objects.get(pk=pod.transfer.version_id)
     with pytest.raises(services.NotReady):
         services.open_transfer(version.pk, subject="deployment:1")
-    ModelVersion.objects.filter(pk=version.pk).update(files_state="ready")
+    ModelVersion.objects.filter(pk=version.pk).update(files="ready")
     fetching = Client(headers={"Authorization": f"Bearer {services.open_transfer(version.pk, subject='deployment:1')}"})
     index = fetching.get("/artifacts/files").json()["files"]
     assert [file["path"] for file in index] == list(FILES)

@@ -7,10 +7,14 @@ from datetime import datetime, timedelta
 
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from apps.accounts.types import Actor, Permission
-from apps.catalog.models import Blob, RegisteredModel, Transfer
+from apps.catalog.models import Blob, ModelVersion, RegisteredModel, Transfer
+from apps.catalog.services import staging
+from apps.notices.services import Waiting
 
 LEASE = timedelta(seconds=60)
 """Longer than all calls of one look together; after it, a dead worker's transfer is due again."""
@@ -49,6 +53,29 @@ def may_follow_model(actor: Actor, model_id: str) -> bool:
 def may_follow_models(actor: Actor, _id: str) -> bool:
     """Whether an open list may hear that some model changed; which one it asks for itself."""
     return actor.may(Permission.MODEL_VIEW)
+
+
+def relatives_of(model_id: str) -> list[str]:
+    """What a model was made from and what serves it, as targets of the audit log."""
+    versions = ModelVersion.objects.for_system().filter(model__id=model_id).values_list("lineage__job__id", flat=True)
+    return sorted({f"job:{job_id}" for job_id in versions if job_id})
+
+
+def waiting_for(actor: Actor) -> list[Waiting]:
+    """Candidates that this actor may approve, for Home."""
+    return [
+        Waiting(
+            _("{name} v{n} waits for approval").format(name=version.model.name, n=version.number),
+            f"{reverse('catalog:model', args=[version.model_id])}?version={version.number}",
+            version.created_at,
+            note=_("{tenant} · registered by {who}").format(tenant=version.tenant.name, who=version.author.name),
+            act=_("Look at it"),
+            icon="package",
+            tone="amber",
+            tenant_id=version.tenant_id,
+        )
+        for version in staging.waiting_for(actor)
+    ]
 
 
 def claim(transfer_id: str) -> Transfer | None:

@@ -30,6 +30,12 @@ def versions_of(actor: Actor, model: RegisteredModel) -> list[ModelVersion]:
     return list(found.select_related("author").order_by("-number"))
 
 
+def models_of(actor: Actor, tenant_id: int) -> list[RegisteredModel]:
+    """A tenant's models that may get another version, the one changed last first."""
+    found = RegisteredModel.objects.visible_to(actor).filter(tenant_id=tenant_id)
+    return list(found.order_by("-changed_at")[:200])
+
+
 def files_of(version: ModelVersion) -> list[StoredFile]:
     """The files of a version by path: `path`, `digest` (SHA-256 in hex), `size` in bytes."""
     return list(StoredFile.objects.filter(version=version))

@@ -133,11 +133,11 @@ def bring_again(actor: Actor, *, version: ModelVersion) -> Transfer:
     actor.require(Permission.MODEL_REGISTER, version.tenant_id, target=f"model:{version.model_id}")
     version = ModelVersion.objects.for_system().select_for_update().select_related("model").get(pk=version.pk)
     last = Transfer.objects.filter(version=version).order_by("-pk").first()
-    if version.files_state != Files.FAILED or last is None:
+    if version.files != Files.FAILED or last is None:
         if last is None:
             raise Transfer.DoesNotExist
         return last
-    ModelVersion.objects.for_system().filter(pk=version.pk).update(files_state=Files.COMING)
+    ModelVersion.objects.for_system().filter(pk=version.pk).update(files=Files.COMING)
     transfer = Transfer.objects.create(version=version, placement_id=last.placement_id, source=last.source)
     told: dict[str, Any] = {"name": version.model.name, "number": version.number}
     audit.record(RETRIED, actor, f"model:{version.model_id}", tenant_id=version.tenant_id, **told)

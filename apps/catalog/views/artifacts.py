@@ -150,7 +150,7 @@ def streamed(request: HttpRequest, file: StoredFile) -> HttpResponse | Streaming
         refused = HttpResponse(status=416)
         refused["Content-Range"] = f"bytes */{file.size}"
         return refused
-    chunks = reading.content(file, start)
+    chunks = reading.content(file, start) if file.size else iter(())
     answer = StreamingHttpResponse(
         _later(chunks) if isinstance(request, ASGIRequest) else chunks,
         status=206 if match else 200,

@@ -25,7 +25,8 @@ class Container:
 class Template:
     """`fields` in the order the form shows them; `build` turns their read values into a container.
 
-    `steps_field` names the parameter that says how many steps the job means to make, for progress.
+    `steps_field` names the parameter that says how many steps the job means to make, for progress. `data` is what every
+    job of the template trains on, by name and SHA-256 digest, where that is known.
     """
 
     key: str
@@ -33,6 +34,7 @@ class Template:
     build: Callable[[Mapping[str, Any]], Container]
     icon: str
     steps_field: str = ""
+    data: tuple[str, str] | None = None
 
 
 def _charlm(values: Mapping[str, Any]) -> Container:
@@ -80,6 +82,7 @@ TEMPLATES: dict[str, Template] = {
         _charlm,
         icon="letter-case",
         steps_field="steps",
+        data=("charlm text", "ac50cd10f49f818cff6933e288df61508a2037feaf63a7d089ed38dd46fdf415"),
     ),
     "torchrun": Template(
         "torchrun",

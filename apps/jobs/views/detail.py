@@ -21,6 +21,7 @@ from apps.jobs.services import holding
 from apps.jobs.services.messages import PHASES
 from apps.jobs.services.overview import going_of
 from apps.jobs.services.picture import picture_of
+from apps.jobs.services.registering import may_have_checkpoint
 from apps.jobs.views.wizard import to_yaml
 from apps.quotas import services as quotas
 
@@ -38,7 +39,7 @@ LOG_WORDS = {
 TABS = ("ranks", "manifests", "history")
 
 
-def _job(request: HttpRequest, job_id: str) -> Job:
+def job_of(request: HttpRequest, job_id: str) -> Job:
     visible = Job.objects.visible_to(request.actor)
     return get_object_or_404(
         visible.select_related("tenant", "owner", "placement__tenant", "placement__cluster", "cloned_from"), pk=job_id
@@ -49,7 +50,7 @@ def _job(request: HttpRequest, job_id: str) -> Job:
 def detail(request: HttpRequest, job_id: str) -> HttpResponse:
     """The page, or what it asks for again: `?part=state` is its head and time line, `?part=steps` what of them moves
     with every step, `?part=tab&tab=…` one tab, `?part=ranks` the rows of one."""
-    job = _job(request, job_id)
+    job = job_of(request, job_id)
     tab = request.GET.get("tab", "")
     tab = tab if tab in TABS else TABS[0]
     match request.GET.get("part"):
@@ -72,6 +73,7 @@ def _state(request: HttpRequest, job: Job) -> dict[str, Any]:
         "nodes": nodes,
         "placed": [node for node, _ranks in nodes if node],
         "may_submit": request.actor.may(Permission.JOB_SUBMIT, job.tenant_id),
+        "registers": request.actor.may(Permission.MODEL_REGISTER, job.tenant_id) and may_have_checkpoint(job),
         "reason": services.reason_of(job),
         "raw": str(job.reason_params.get("text", "")),
         **_buttons(request, job),
@@ -125,7 +127,7 @@ def stop(request: HttpRequest, job_id: str) -> HttpResponse:
     """GET says what will happen, POST does it."""
     if request.method == "POST":
         return control(request, job_id, "stop")
-    job = _job(request, job_id)
+    job = job_of(request, job_id)
     context = {"job": job, "going": going_of([job])[job.pk]}
     return render(request, "jobs/stop.html#question" if request.htmx else "jobs/stop.html", context)
 
@@ -136,7 +138,7 @@ _ACTS = {"stop": services.stop, "suspend": services.suspend, "resume": services.
 @require_POST
 def control(request: HttpRequest, job_id: str, act: str) -> HttpResponse:
     """Stop, suspend or resume; a script gets the head of the page back, others the page."""
-    job = _job(request, job_id)
+    job = job_of(request, job_id)
     said = {
         "stop": _("{name} is being stopped."),
         "suspend": _("{name} is being suspended."),
@@ -161,6 +163,6 @@ def control(request: HttpRequest, job_id: str, act: str) -> HttpResponse:
 @require_POST
 def clone(request: HttpRequest, job_id: str) -> HttpResponse:
     """A draft with everything this job was asked with."""
-    job = _job(request, job_id)
+    job = job_of(request, job_id)
     draft = services.begin_draft(request.actor, tenant_id=job.tenant_id, clone_of=job)
     return redirect("jobs:draft-data", draft.pk)

@@ -1,0 +1,109 @@
+"""The marketplace: cards with filters in the address, pages by key, places that follow the clusters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from apps.catalog.domain.stages import Stage
+from apps.catalog.models import RegisteredModel, RegisteredModelQuerySet
+from apps.catalog.services import market, words
+from apps.catalog.services.market import PAGE, Choice, Offer, Wanted
+
+MOST_IDS = 100
+
+
+@dataclass(frozen=True)
+class Facet:
+    """A filter with its choices: value, word, count, whether it is chosen."""
+
+    name: str
+    title: str
+    choices: list[tuple[str, str, int, bool]]
+
+
+@dataclass(frozen=True)
+class Page:
+    """Cards newest first; `older` and `newer` are the addresses' queries, "" where there is nothing more."""
+
+    offers: list[Offer]
+    older: str
+    newer: str
+
+
+@require_GET
+def models(request: HttpRequest) -> HttpResponse:
+    """The page, or with `?part=fits&id=…` where the models on an open page fit now."""
+    actor = request.actor
+    clusters, nodes = market.free_nodes(actor)
+    if request.GET.get("part") == "fits":
+        shown = RegisteredModel.objects.visible_to(actor).filter(pk__in=request.GET.getlist("id")[:MOST_IDS])
+        return render(request, "catalog/list.html#fits", {"offers": market.offers(shown, nodes)})
+    wanted = _wanted(request)
+    found = market.found_for(actor, wanted).select_related("tenant")
+    page = _page(request, found, wanted, nodes)
+    facets = _facets(market.facets(actor, wanted), wanted)
+    context = {
+        "page": page,
+        "facets": facets,
+        "wanted": wanted,
+        "clusters": clusters,
+        "count": sum(count for _value, _word, count, _on in facets[0].choices) if facets else 0,
+        "fitting": sum(offer.fits for offer in page.offers),
+        "paged": bool(request.GET.get("before") or request.GET.get("after")),
+        "looks": {stage.value: (*look, words.STAGES[stage]) for stage, look in words.STAGE_LOOKS.items()},
+        "formats": words.FORMATS,
+    }
+    return render(request, "catalog/list.html", context)
+
+
+def _wanted(request: HttpRequest) -> Wanted:
+    return Wanted(**{name: request.GET.get(name, "")[:80] for name in ("q", "stage", "licence", "format", "tenant")})
+
+
+def _page(request: HttpRequest, found: RegisteredModelQuerySet, wanted: Wanted, nodes: list[Any]) -> Page:
+    """One more than a page is asked for, which tells whether there is another; an id is a place in time."""
+    before, after = request.GET.get("before", "")[:26], request.GET.get("after", "")[:26]
+    if after:
+        some = list(found.filter(pk__gt=after).order_by("pk")[: PAGE + 1])
+        more_newer, more_older = len(some) > PAGE, True
+        some = some[:PAGE][::-1]
+    else:
+        some = list((found.filter(pk__lt=before) if before else found).order_by("-pk")[: PAGE + 1])
+        more_newer, more_older = bool(before), len(some) > PAGE
+        some = some[:PAGE]
+    kept = {name: value for name, value in vars(wanted).items() if value}
+    query = f"{urlencode(kept)}&" if kept else ""
+    older = f"{query}before={some[-1].pk}" if some and more_older else ""
+    newer = f"{query}after={some[0].pk}" if some and more_newer else ""
+    return Page(market.offers(some, nodes), older, newer)
+
+
+def _facets(counted: dict[str, list[Choice]], wanted: Wanted) -> list[Facet]:
+    names = {choice.value: choice.name for choice in counted["tenant"]}
+    spoken = {
+        "stage": lambda value: str(words.STAGES[Stage(value)]),
+        "format": lambda value: str(words.FORMATS.get(value, value)),
+        "tenant": lambda value: names.get(value, value),
+        "licence": str,
+    }
+    found = []
+    for name, choices in counted.items():
+        chosen = getattr(wanted, name)
+        if chosen and all(choice.value != chosen for choice in choices):
+            choices = [*choices, Choice(chosen, 0)]
+        told = [(c.value, _said(spoken[name], c.value), c.count, c.value == chosen) for c in choices]
+        found.append(Facet(name, str(words.FIELDS[name]), told))
+    return found
+
+
+def _said(speak: Any, value: str) -> str:
+    try:
+        return str(speak(value))
+    except ValueError:  # a filter that somebody typed into the address
+        return value
