@@ -75,6 +75,7 @@ class Stack:
             "MAAS_BASE_URL": self.url,
             "MAAS_ALLOWED_HOSTS": "127.0.0.1,localhost",
             "MAAS_STATIC_ROOT": str(self.home.root / "static"),
+            "MAAS_STORAGE_DIR": str(self.home.root / "storage"),
             "MAAS_LOG_FORMAT": "text",
             "MAAS_DEMO_KUBECONFIG": str(self.access.kubeconfig),
             "MAAS_DEMO_PEOPLE_FILE": str(people),
