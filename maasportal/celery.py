@@ -4,4 +4,4 @@ from celery import Celery
 
 app = Celery("maasportal")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["apps.clusters", "apps.tenants", "apps.jobs"])
+app.autodiscover_tasks()  # of every installed app
