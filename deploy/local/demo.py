@@ -28,7 +28,7 @@ from deploy.local.servers import Server, choose, claim_ports
 from deploy.local.stack import TREE, Stack, answers
 from deploy.local.supervise import Supervisor
 
-START_SECONDS = 45
+START_SECONDS = 120
 
 SERVERS = ("postgres", "valkey", "openbao")
 CLUSTER = ("apiserver", "volcano", "nodeagent")

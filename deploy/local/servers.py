@@ -19,7 +19,7 @@ from deploy.local.program import Failed, NotReady, Program, tail, wait_until
 from deploy.local.valkey import Valkey
 
 ADDRESSED_BY = {"postgres": "DATABASE_URL", "valkey": "REDIS_URL", "openbao": "VAULT_ADDR"}
-START_SECONDS = 30
+START_SECONDS = 90
 
 
 class Server(Protocol):
