@@ -156,6 +156,11 @@ class Replica(models.Model):
         indexes = [models.Index(fields=["deployment", "pod_name"], name="replica_deployment")]
 
     @property
+    def short(self) -> str:
+        """Its pod's name without what all pods of the deployment have."""
+        return self.pod_name.removeprefix(f"d-{self.deployment_id.lower()}-")
+
+    @property
     def percent(self) -> int | None:
         """How much of the model has been fetched; None while that is not known."""
         return min(100, round(100 * self.done / self.total)) if self.total else None
