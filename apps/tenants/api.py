@@ -139,6 +139,17 @@ class RestoreView(GenericAPIView[Placement]):
         return Response(PlacementSerializer(placement).data, status=status.HTTP_202_ACCEPTED)
 
 
+class LookView(GenericAPIView[Placement]):
+    serializer_class = PlacementSerializer
+
+    @extend_schema(operation_id="look_at_tenant", request=None, responses={202: PlacementSerializer})
+    def post(self, request: Request, slug: str, cluster: str) -> Response:
+        """Compare the place with its cluster now, without waiting for the next look. It changes nothing there."""
+        placement = _place(request, slug, cluster)
+        services.look_again(_actor(request), placement=placement)
+        return Response(PlacementSerializer(placement).data, status=status.HTTP_202_ACCEPTED)
+
+
 class RemoveView(GenericAPIView[Placement]):
     serializer_class = PlacementSerializer
 

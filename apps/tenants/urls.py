@@ -20,6 +20,7 @@ api_patterns = [
     path("tenants", api.TenantsView.as_view(), name="tenants"),
     path("tenants/<slug:slug>", api.TenantView.as_view(), name="tenant"),
     path("tenants/<slug:slug>/<slug:cluster>/restore", api.RestoreView.as_view(), name="tenant-restore"),
+    path("tenants/<slug:slug>/<slug:cluster>/look", api.LookView.as_view(), name="tenant-look"),
     path("tenants/<slug:slug>/<slug:cluster>/remove", api.RemoveView.as_view(), name="tenant-remove"),
     path("tenant-requests", api.RequestsView.as_view(), name="tenant-requests"),
     path("tenant-requests/<int:pk>", api.RequestView.as_view(), name="tenant-request"),
