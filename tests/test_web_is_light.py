@@ -1,4 +1,4 @@
-"""Web processes speak to no cluster and to no secrets server, and do not carry their SDKs."""
+"""Web processes speak to no cluster, hand the secrets server values and read none, and carry no SDK of either."""
 
 from __future__ import annotations
 
