@@ -8,6 +8,7 @@ from typing import Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from apps.secrets.domain import LONGEST_NOTE, Bad, Kind, Values
 from apps.secrets.models import Secret
@@ -49,7 +50,10 @@ class ValuesForm(forms.Form):
         super().__init__(*args, **kwargs)
         for row in range(1, ROWS + 1):
             self.fields[f"key_{row}"] = forms.CharField(
-                label=_("Key"), required=False, strip=True, widget=forms.TextInput(attrs=_attrs())
+                label=pgettext_lazy("of a secret", "Key"),
+                required=False,
+                strip=True,
+                widget=forms.TextInput(attrs=_attrs()),
             )
             self.fields[f"value_{row}"] = forms.CharField(
                 label=_("Value"), required=False, strip=False, widget=Concealed(attrs=_attrs(rows="2") | _CONCEALED)
