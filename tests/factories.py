@@ -61,7 +61,6 @@ class World:
                 cluster=cluster,
                 namespace=f"tenant-{tenant.slug}",
                 queue=f"tenant-{tenant.slug}",
-                gpus=16,
                 state=Placement.State.READY,
             )
             for tenant in (nlp, vision)

@@ -25,7 +25,7 @@ class PlacementQuerySet(TenantOwnedQuerySet["Placement"]):
 class Placement(models.Model):
     """Namespace and queue of a tenant in one cluster.
 
-    `gpus` repeats the limit that quotas keeps. `steps` is what was found at the last look, object by object
+    How many accelerators it may have is known to quotas. `steps` is what was found at the last look, object by object
     (`Found.to_row`); `round` how often all of it was asked to be applied. An object whose mark names an earlier round
     or other contents is applied; one whose mark is current is only compared.
     """
@@ -42,7 +42,6 @@ class Placement(models.Model):
     namespace = models.CharField(max_length=63)
     queue = models.CharField(max_length=63)
     accelerator = models.CharField(max_length=120, default="nvidia.com/gpu")
-    gpus = models.PositiveIntegerField()
     state = models.CharField(max_length=8, choices=State, default=State.ASKED)
     problem = models.TextField(blank=True)
     steps = models.JSONField(default=list)

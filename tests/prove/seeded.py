@@ -139,7 +139,7 @@ def _silent_place(world: factories.World) -> Placement:
     since = timezone.now() - timedelta(minutes=6)
     cluster = Cluster.objects.create(slug="edge-c", name="Edge C", server="http://127.0.0.1:1", unreachable_since=since)
     return Placement.objects.create(
-        tenant=world.nlp, cluster=cluster, namespace="tenant-nlp-edge", queue="tenant-nlp", gpus=8
+        tenant=world.nlp, cluster=cluster, namespace="tenant-nlp-edge", queue="tenant-nlp"
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import base64
+import subprocess
+import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from django.db import connection
 
 from apps.accounts.domain import Role
 from apps.accounts.types import Actor
-from apps.adapters.errors import NotFound
+from apps.adapters.errors import OutsideError
 from apps.adapters.kubernetes import Endpoint, KubeApi, objects
 from apps.clusters.services import Registration
 from apps.clusters.services.connect import register
@@ -24,40 +27,83 @@ from apps.tenants.models import Placement
 from apps.tenants.reconcile import reconcile_placement
 from deploy.local.access import Access
 from deploy.local.home import Home
-from deploy.local.program import NotReady, wait_until
+from deploy.local.program import NotReady, Program, dying_with_parent, wait_until
+from deploy.local.stack import TREE
+from deploy.testbed import Parts, control_plane
 from tests.factories import World
-from tests.small_cluster import SmallCluster, small_cluster
+from tests.needs import require
+from tests.small_cluster import small_cluster
+
+PARTS = Parts(scheduler=False, fleet=None, crds=("volcano",))
 
 
-@pytest.fixture(scope="session")
-def volcano_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tenants"), "volcano") as cluster:
-        wait_for_volcano(KubeApi(administrator(cluster.kubeconfig)))
-        yield cluster
+@dataclass(frozen=True)
+class Plane:
+    """A control plane. `stop` ends its API server, `start` brings it back on the same state."""
+
+    kubeconfig: Path
+    server: str
+    token: str
+    ca_pem: str
+    stop: Callable[[], object]
+    start: Callable[[], object]
+
+    def admin(self) -> KubeApi:
+        return KubeApi(Endpoint(self.server, self.ca_pem, lambda fresh=False: self.token))
 
 
-def administrator(kubeconfig: Path) -> Endpoint:
-    document = yaml.safe_load(kubeconfig.read_text())
-    cluster, token = document["clusters"][0]["cluster"], document["users"][0]["user"]["token"]
-    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
-    return Endpoint(cluster["server"], authority, lambda fresh=False: token)
+@pytest.fixture(
+    scope="session", params=["small", pytest.param("real", marks=[pytest.mark.prove, pytest.mark.timeout(1800)])]
+)
+def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    """The small cluster's API server, and with `-m prove` the real one; our stand-in for Volcano at both."""
+    folder = tmp_path_factory.mktemp("tenants")
+    with (_small if request.param == "small" else _real)(folder) as found:
+        wait_for_volcano(found.admin())
+        yield found
+
+
+@contextmanager
+def _small(folder: Path) -> Iterator[Plane]:
+    with small_cluster(folder, "volcano") as cluster:
+        stop, start = partial(cluster.kill, "apiserver"), partial(cluster.start, "apiserver")
+        yield Plane(cluster.kubeconfig, cluster.server, cluster.token, cluster.ca_pem, stop, start)
+
+
+@contextmanager
+def _real(folder: Path) -> Iterator[Plane]:
+    require("apiserver")
+    killed: list[Program] = []
+    with control_plane(folder / "plane", PARTS) as found, (folder / "volcano.log").open("wb") as log:
+        arguments = (sys.executable, "-m", "apps.localcluster.volcano", "--kubeconfig", str(found.kubeconfig))
+        command = dying_with_parent("TERM", arguments)
+        volcano = subprocess.Popen(command, cwd=TREE, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        try:
+            yield Plane(
+                found.kubeconfig,
+                found.server,
+                found.token,
+                found.ca_pem,
+                lambda: killed.append(found.processes.kill("kube-apiserver")),
+                lambda: found.processes.start(killed.pop()),
+            )
+        finally:
+            volcano.terminate()
+            volcano.wait(10)
 
 
 def wait_for_volcano(api: KubeApi) -> None:
     """Until it has opened the queue that it makes itself."""
 
     def check() -> None:
-        connection.outside_calls_allowed = True  # type: ignore[attr-defined]
         try:
             state = api.get(objects.path(objects.QUEUE, name="default"))["status"]["state"]
-        except (NotFound, KeyError) as error:
+        except (OutsideError, KeyError) as error:
             raise NotReady("no queue yet") from error
-        finally:
-            del connection.outside_calls_allowed  # type: ignore[attr-defined]
         if state != "Open":
-            raise NotReady(state)
+            raise NotReady(str(state))
 
-    wait_until(check, 30)
+    wait_until(check, 60)
 
 
 @dataclass
@@ -118,26 +164,20 @@ def outside_calls() -> Any:
 @pytest.fixture
 def scene(
     world: World,
-    volcano_cluster: SmallCluster,
+    plane: Plane,
     secrets_server: None,
     outside_calls: None,
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> Scene:
     """The portal has the account of deploy/cluster/portal.yaml, and no right besides."""
-    return enter(world, volcano_cluster.kubeconfig, tmp_path, request.node.name)
-
-
-def enter(world: World, kubeconfig: Path, folder: Path, test: str) -> Scene:
-    home = Home(folder / "home")
+    home = Home(tmp_path / "home")
     home.prepare()
-    access = Access(home, kubeconfig)
+    access = Access(home, plane.kubeconfig)
     access.grant()
-    own = yaml.safe_load(access.kubeconfig.read_text())
-    cluster = own["clusters"][0]["cluster"]
-    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
-    registration = Registration("train-a", "Train A", cluster["server"], authority)
-    register(Actor.system("test"), registration, own["users"][0]["user"]["token"])
+    own = yaml.safe_load(access.kubeconfig.read_text())["users"][0]["user"]["token"]
+    registration = Registration("train-a", "Train A", plane.server, plane.ca_pem)
+    register(Actor.system("test"), registration, own)
     world.place.cluster.refresh_from_db()
-    slug = f"t{zlib.crc32(test.encode()):x}"  # tests share a cluster, not a tenant
-    return Scene(world, KubeApi(administrator(kubeconfig)), slug)
+    slug = f"t{zlib.crc32(request.node.name.encode()):x}"  # tests share a cluster, not a tenant
+    return Scene(world, plane.admin(), slug)

@@ -106,9 +106,7 @@ def test_from_asking_to_a_place_by_rest(world: World) -> None:
 def test_two_hundred_tenants_in_pages(world: World, path: str, django_assert_max_num_queries: Any) -> None:
     rows = Tenant.objects.bulk_create(Tenant(slug=f"t{n}", name=f"Team {n}") for n in range(200))
     Placement.objects.bulk_create(
-        Placement(
-            tenant=tenant, cluster=world.place.cluster, namespace=f"tenant-{tenant.slug}", queue=tenant.slug, gpus=1
-        )
+        Placement(tenant=tenant, cluster=world.place.cluster, namespace=f"tenant-{tenant.slug}", queue=tenant.slug)
         for tenant in rows
     )
     client = browser(world.people[Role.OPERATOR])

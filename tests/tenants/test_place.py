@@ -13,12 +13,12 @@ from apps.adapters.kubernetes import objects
 from apps.audit.models import Entry
 from apps.jobs.models import Job
 from apps.notices.models import Notice
+from apps.notices.services import waiting_for
 from apps.quotas import services as quotas
 from apps.tenants import services
 from apps.tenants.models import Placement
 from tests import factories
-from tests.small_cluster import SmallCluster
-from tests.tenants.conftest import Scene
+from tests.tenants.conftest import Plane, Scene
 
 KEYS = [
     "namespace", "quota", "defaults", "network-deny", "network-allow", "account", "role", "binding", "queue",
@@ -67,6 +67,8 @@ def test_a_removed_limit_range_is_reported_and_comes_back_when_asked(scene: Scen
     for _ in range(2):
         scene.look()
         assert scene.states()["defaults"] == "missing"
+        assert [one.note for one in waiting_for(scene.world.actor(Role.OPERATOR))] == ["LimitRange tenant"]
+        assert waiting_for(scene.world.actor(Role.SCIENTIST)) == []
         assert scene.look().is_ready
         with pytest.raises(NotFound):
             scene.admin.get(path)
@@ -185,14 +187,14 @@ def test_a_namespace_that_is_not_ours_is_left_alone(scene: Scene) -> None:
     assert "maas.portal/tenant" not in labels
 
 
-def test_a_cluster_that_is_away_for_a_while(scene: Scene, volcano_cluster: SmallCluster) -> None:
+def test_a_cluster_that_is_away_for_a_while(scene: Scene, plane: Plane) -> None:
     placement = scene.ask()
-    volcano_cluster.kill("apiserver")
+    plane.stop()
     try:
         away = scene.look()
         assert (away.state, bool(away.problem), away.looked_at) == (Placement.State.ASKED, True, None)
     finally:
-        volcano_cluster.start("apiserver")
+        plane.start()
     ready = scene.until(Placement.State.READY)
     assert (ready.pk, ready.problem) == (placement.pk, "")
 

@@ -144,15 +144,12 @@ def _volcano_job(job_id: str, spec: JobSpec, place: Place, uid: str) -> Manifest
 
 
 def _pod_template(job_id: str, spec: JobSpec, place: Place) -> Manifest:
-    container = spec.container
     resources = {
         "cpu": f"{round(spec.cpus_per_rank * 1000)}m",
         "memory": f"{round(spec.memory_gib_per_rank * 1024)}Mi",
         place.accelerator: str(spec.gpus_per_rank),
     }
     secrets = secret_names(job_id, spec)
-    env = [{"name": "MAAS_JOB_NAME", "value": object_name(job_id)}, {"name": "PYTHONUNBUFFERED", "value": "1"}]
-    env += [{"name": name, "value": value} for name, value in sorted(container.env.items())]
     return {
         "metadata": {"labels": labels(job_id, place)},
         "spec": {
@@ -168,24 +165,7 @@ def _pod_template(job_id: str, spec: JobSpec, place: Place) -> Manifest:
                 "fsGroup": 1000,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
-            "containers": [
-                {
-                    "name": "main",
-                    "image": container.image,
-                    "command": container.command,
-                    "env": env,
-                    "resources": {"requests": resources, "limits": resources},
-                    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-                    "volumeMounts": [
-                        {"name": "checkpoints", "mountPath": CHECKPOINTS},
-                        {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 (where frameworks look for it)
-                        *[
-                            {"name": f"secret-{index}", "mountPath": f"{SECRETS}/{name}", "readOnly": True}
-                            for index, name in enumerate(secrets)
-                        ],
-                    ],
-                }
-            ],
+            "containers": [_container(job_id, spec, resources)],
             "volumes": [
                 {"name": "checkpoints", "persistentVolumeClaim": {"claimName": object_name(job_id)}},
                 {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": resources["memory"]}},
@@ -196,4 +176,27 @@ def _pod_template(job_id: str, spec: JobSpec, place: Place) -> Manifest:
                 ],
             ],
         },
+    }
+
+
+def _container(job_id: str, spec: JobSpec, resources: dict[str, str]) -> Manifest:
+    container = spec.container
+    env = [{"name": "MAAS_JOB_NAME", "value": object_name(job_id)}, {"name": "PYTHONUNBUFFERED", "value": "1"}]
+    env += [{"name": name, "value": value} for name, value in sorted(container.env.items())]
+    secrets = [
+        {"name": f"secret-{index}", "mountPath": f"{SECRETS}/{name}", "readOnly": True}
+        for index, name in enumerate(secret_names(job_id, spec))
+    ]
+    return {
+        "name": "main",
+        "image": container.image,
+        "command": container.command,
+        "env": env,
+        "resources": {"requests": resources, "limits": resources},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": [
+            {"name": "checkpoints", "mountPath": CHECKPOINTS},
+            {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 (where frameworks look for it)
+            *secrets,
+        ],
     }

@@ -25,8 +25,8 @@ from apps.tenants.services.requests import (
     decide,
     impact_of,
     may_follow_request,
-    waiting,
 )
+from apps.tenants.services.waiting import waiting
 
 __all__ = [
     "TASK",

@@ -12,9 +12,7 @@ _slugs: dict[int, str] = {}
 
 def tenant_page(key: str) -> str:
     """The address of a tenant's page, "" for one that never had a place."""
-    if (pk := _number(key)) is None:
-        return ""
-    if pk not in _slugs:
+    if (pk := _number(key)) not in _slugs:
         found = Placement.objects.for_system().filter(tenant_id=pk).values_list("tenant__slug", flat=True).first()
         if found is None:
             return ""
@@ -24,7 +22,7 @@ def tenant_page(key: str) -> str:
 
 def request_page(key: str) -> str:
     """The address of a request's page."""
-    return "" if _number(key) is None else reverse("tenants:request", args=[key])
+    return reverse("tenants:request", args=[key]) if _number(key) else ""
 
 
 def requests_of(key: str) -> list[str]:
@@ -39,5 +37,6 @@ def tenant_of(key: str) -> list[str]:
     return [f"tenant:{pk}" for pk in found.values_list("tenant_id", flat=True)]
 
 
-def _number(key: str) -> int | None:
-    return int(key) if key.isascii() and key.isdigit() and len(key) < 19 else None
+def _number(key: str) -> int:
+    """The key as an id; 0, which nothing has, for one that is none."""
+    return int(key) if key.isascii() and key.isdigit() and len(key) < 19 else 0

@@ -83,7 +83,7 @@ def ask_placement(actor: Actor, *, tenant_id: int, slug: str, cluster_id: int, g
     cluster = clusters.for_system().get(pk=cluster_id)
     made = {"namespace": f"tenant-{slug}", "queue": f"tenant-{slug}", "accelerator": accelerator_of(cluster)}
     placement, created = Placement.objects.for_system().get_or_create(
-        tenant_id=tenant_id, cluster_id=cluster_id, defaults={**made, "gpus": gpus}
+        tenant_id=tenant_id, cluster_id=cluster_id, defaults=made
     )
     here = Placement.objects.for_system().filter(pk=placement.pk)
     if not created:
@@ -111,11 +111,10 @@ def accelerator_of(cluster: clusters.Cluster) -> str:
 
 def follow_limit(tenant_id: int, pool: quotas.Pool) -> None:
     """A limit has changed: quota and queue in the cluster follow at the next look, which is now."""
-    limit = quotas.use(tenant_id, pool).limit
     rows = Placement.objects.for_system().standing()
     rows = rows.filter(tenant_id=tenant_id, cluster__slug=pool.cluster, accelerator=pool.resource)
     for pk in list(rows.values_list("pk", flat=True)):
-        Placement.objects.for_system().filter(pk=pk).update(gpus=limit, due_at=Now())
+        Placement.objects.for_system().filter(pk=pk).update(due_at=Now())
         wake(TASK, pk)
 
 

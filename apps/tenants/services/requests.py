@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass
 from typing import Any
 
@@ -198,18 +197,6 @@ def impact_of(cluster: clusters.Cluster) -> Impact:
     promised = quotas.uses(standing.values_list("tenant_id", flat=True))
     limits = [use.limit for use in promised if use.pool.cluster == cluster.slug]
     return Impact(sum(node.total for node in nodes) if nodes else None, sum(limits))
-
-
-def waiting(actor: Actor) -> list[notices.Waiting]:
-    """Requests that wait for this person's decision, the oldest first."""
-    if not actor.may(Permission.TENANT_DECIDE) or not actor.user_pk:
-        return []
-    rows = TenantRequest.objects.visible_to(actor).open().exclude(asked_by_id=uuid.UUID(actor.user_pk))
-    text = _("Tenant {name} with {gpus} GPUs is asked for")
-    return [
-        notices.Waiting(str(text).format(name=row.name, gpus=row.gpus), _link(row), row.asked_at)
-        for row in rows.order_by("pk")[:20]
-    ]
 
 
 def may_follow_request(actor: Actor, request_id: str) -> bool:

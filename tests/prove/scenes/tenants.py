@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from apps.accounts.domain import Role
 from apps.accounts.models import Tenant, User
+from apps.quotas.models import Allowance
 from apps.tenants.domain.drift import Difference, Found
 from apps.tenants.domain.place import place_steps
 from apps.tenants.models import Placement, TenantRequest
@@ -75,9 +76,11 @@ def _asked(world: World, slug: str, name: str, gpus: int, **values: Any) -> Tena
 
 def _placed(world: World, slug: str, name: str, state: str) -> Placement:
     tenant = Tenant.objects.create(slug=slug, name=name)
+    cluster = world.place.cluster
+    Allowance.objects.create(tenant=tenant, cluster=cluster.slug, resource="nvidia.com/gpu", base=8, held=2)
     return Placement.objects.create(
-        tenant=tenant, cluster=world.place.cluster, namespace=f"tenant-{slug}", queue=f"tenant-{slug}", gpus=8,
-        state=state, ready_at=timezone.now(),
+        tenant=tenant, cluster=cluster, namespace=f"tenant-{slug}", queue=f"tenant-{slug}", state=state,
+        ready_at=timezone.now(),
     )  # fmt: skip
 
 
