@@ -28,7 +28,7 @@ class Late(exceptions.APIException):
     status_code = status.HTTP_409_CONFLICT
 
 
-class PoolSerializer(serializers.Serializer[Any]):
+class QuotaPoolSerializer(serializers.Serializer[Any]):
     tenant = serializers.SlugField()
     cluster = serializers.SlugField(help_text="The cluster's slug.")
     resource = serializers.CharField(help_text="Such as nvidia.com/gpu.")
@@ -41,14 +41,14 @@ class PoolSerializer(serializers.Serializer[Any]):
     seconds = serializers.IntegerField(help_text="Accelerator-seconds of pods that ended this month.")
 
 
-class AmountSerializer(serializers.Serializer[Any]):
+class QuotaAmountSerializer(serializers.Serializer[Any]):
     cluster = serializers.CharField(help_text="The cluster's slug.")
     resource = serializers.CharField(help_text="Such as nvidia.com/gpu.")
     amount = serializers.CharField(help_text="A quantity that is a whole number: 8, “8”, “1e1”.")
 
 
-class TermsSerializer(serializers.Serializer[Any]):
-    amounts = AmountSerializer(many=True, allow_empty=False)
+class QuotaTermsSerializer(serializers.Serializer[Any]):
+    amounts = QuotaAmountSerializer(many=True, allow_empty=False)
     starts_at = serializers.DateTimeField()
     ends_at = serializers.DateTimeField()
 
@@ -72,12 +72,12 @@ def _whole(text: str) -> int:
     return found.whole
 
 
-class AskSerializer(TermsSerializer):
+class QuotaAskSerializer(QuotaTermsSerializer):
     tenant = serializers.SlugField(help_text="The tenant's slug.")
     reason = serializers.CharField(allow_blank=True)
 
 
-class DecisionSerializer(serializers.Serializer[Any]):
+class QuotaDecisionSerializer(serializers.Serializer[Any]):
     seen = serializers.ChoiceField(
         choices=[state.value for state in services.State],
         required=False,
@@ -86,15 +86,15 @@ class DecisionSerializer(serializers.Serializer[Any]):
     note = serializers.CharField(allow_blank=True, required=False, default="")
 
 
-class OfferSerializer(TermsSerializer, DecisionSerializer):
+class QuotaOfferSerializer(QuotaTermsSerializer, QuotaDecisionSerializer):
     pass
 
 
-class TextSerializer(serializers.Serializer[Any]):
+class QuotaCommentSerializer(serializers.Serializer[Any]):
     text = serializers.CharField(allow_blank=True)
 
 
-class EventSerializer(serializers.ModelSerializer[RequestEvent]):
+class QuotaEventSerializer(serializers.ModelSerializer[RequestEvent]):
     actor = serializers.CharField(source="actor_id", allow_null=True)
 
     class Meta:
@@ -102,7 +102,7 @@ class EventSerializer(serializers.ModelSerializer[RequestEvent]):
         fields = ("kind", "actor", "text", "params", "at")
 
 
-class RequestSerializer(serializers.ModelSerializer[QuotaRequest]):
+class QuotaRequestSerializer(serializers.ModelSerializer[QuotaRequest]):
     tenant = serializers.CharField(source="tenant.slug")
     asker = serializers.CharField(source="asker_id")
     amounts = serializers.SerializerMethodField()
@@ -127,18 +127,18 @@ class RequestSerializer(serializers.ModelSerializer[QuotaRequest]):
         ]
 
 
-class DetailSerializer(RequestSerializer):
-    history = EventSerializer(source="events", many=True)
+class QuotaRequestDetailSerializer(QuotaRequestSerializer):
+    history = QuotaEventSerializer(source="events", many=True)
 
-    class Meta(RequestSerializer.Meta):
-        fields = (*RequestSerializer.Meta.fields, "history")  # type: ignore[assignment]  # longer
+    class Meta(QuotaRequestSerializer.Meta):
+        fields = (*QuotaRequestSerializer.Meta.fields, "history")  # type: ignore[assignment]  # longer
 
 
 class PoolsView(GenericAPIView[Allowance]):
-    serializer_class = PoolSerializer
+    serializer_class = QuotaPoolSerializer
     pagination_class = None
 
-    @extend_schema(operation_id="list_quota", responses=PoolSerializer(many=True))
+    @extend_schema(operation_id="list_quota", responses=QuotaPoolSerializer(many=True))
     def get(self, request: Request) -> Response:
         """What the tenants this person may see have, hold and have left, pool by pool."""
         actor = _actor(request)
@@ -154,31 +154,31 @@ class PoolsView(GenericAPIView[Allowance]):
             for group in services.pools_seen(actor, request.query_params.get("tenant", ""))
             for view in group.pools
         ]
-        return Response(PoolSerializer(rows, many=True).data)
+        return Response(QuotaPoolSerializer(rows, many=True).data)
 
 
 _KEY = OpenApiParameter("Idempotency-Key", OpenApiTypes.STR, OpenApiParameter.HEADER, description="Any text ≤ 255.")
 
 
 class RequestsView(GenericAPIView[QuotaRequest]):
-    serializer_class = RequestSerializer
+    serializer_class = QuotaRequestSerializer
 
     def get_queryset(self) -> Any:
         visible = QuotaRequest.objects.visible_to(_actor(self.request))
         return visible.select_related("tenant").prefetch_related("items__allowance")
 
-    @extend_schema(operation_id="list_quota_requests", responses=RequestSerializer(many=True))
+    @extend_schema(operation_id="list_quota_requests", responses=QuotaRequestSerializer(many=True))
     def get(self, request: Request) -> Response:
         """The requests this person may see, newest first."""
         page = self.paginate_queryset(self.get_queryset())
-        return self.get_paginated_response(RequestSerializer(page, many=True).data)
+        return self.get_paginated_response(QuotaRequestSerializer(page, many=True).data)
 
     @extend_schema(
-        operation_id="ask_quota", request=AskSerializer, responses={201: RequestSerializer}, parameters=[_KEY]
+        operation_id="ask_quota", request=QuotaAskSerializer, responses={201: QuotaRequestSerializer}, parameters=[_KEY]
     )
     def post(self, request: Request) -> Response:
         """Ask for quota. The same Idempotency-Key again answers with the same request."""
-        form = AskSerializer(data=request.data)
+        form = QuotaAskSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         actor = _actor(request)
         tenant = accounts.tenant_of(actor, form.validated_data["tenant"])
@@ -193,22 +193,22 @@ class RequestsView(GenericAPIView[QuotaRequest]):
         except services.InvalidRequest as invalid:
             raise _invalid(invalid.problems) from invalid
         location = {"Location": f"/api/v1/quota-requests/{made.pk}"}
-        return Response(RequestSerializer(made).data, status=status.HTTP_201_CREATED, headers=location)
+        return Response(QuotaRequestSerializer(made).data, status=status.HTTP_201_CREATED, headers=location)
 
 
 class RequestView(GenericAPIView[QuotaRequest]):
-    serializer_class = DetailSerializer
+    serializer_class = QuotaRequestDetailSerializer
 
     @extend_schema(operation_id="get_quota_request")
     def get(self, request: Request, pk: int) -> Response:
         """One request with its history."""
-        return Response(DetailSerializer(_request(request, pk)).data)
+        return Response(QuotaRequestDetailSerializer(_request(request, pk)).data)
 
 
 class ActView(GenericAPIView[QuotaRequest]):
     """POST …/approve and the like: do it and answer with the request. 409: it is not where it was."""
 
-    serializer_class = RequestSerializer
+    serializer_class = QuotaRequestSerializer
     form: type[serializers.Serializer[Any]] | None = None
 
     def act(self, actor: Actor, found: QuotaRequest, form: Any) -> None:
@@ -225,7 +225,7 @@ class ActView(GenericAPIView[QuotaRequest]):
             raise Late(services.late_text(late)) from late
         except services.InvalidRequest as invalid:
             raise _invalid(invalid.problems) from invalid
-        return Response(RequestSerializer(_request(request, pk)).data)
+        return Response(QuotaRequestSerializer(_request(request, pk)).data)
 
 
 def _seen(found: QuotaRequest, form: Any) -> services.State:
@@ -233,9 +233,11 @@ def _seen(found: QuotaRequest, form: Any) -> services.State:
 
 
 class ApproveView(ActView):
-    form = DecisionSerializer
+    form = QuotaDecisionSerializer
 
-    @extend_schema(operation_id="approve_quota_request", request=DecisionSerializer, responses=RequestSerializer)
+    @extend_schema(
+        operation_id="approve_quota_request", request=QuotaDecisionSerializer, responses=QuotaRequestSerializer
+    )
     def post(self, request: Request, pk: int) -> Response:
         """Approve the step it waits at."""
         return self.answer(request, pk)
@@ -245,9 +247,11 @@ class ApproveView(ActView):
 
 
 class RejectView(ActView):
-    form = DecisionSerializer
+    form = QuotaDecisionSerializer
 
-    @extend_schema(operation_id="reject_quota_request", request=DecisionSerializer, responses=RequestSerializer)
+    @extend_schema(
+        operation_id="reject_quota_request", request=QuotaDecisionSerializer, responses=QuotaRequestSerializer
+    )
     def post(self, request: Request, pk: int) -> Response:
         """Reject it; the note is the reason."""
         return self.answer(request, pk)
@@ -257,9 +261,9 @@ class RejectView(ActView):
 
 
 class OfferView(ActView):
-    form = OfferSerializer
+    form = QuotaOfferSerializer
 
-    @extend_schema(operation_id="offer_quota", request=OfferSerializer, responses=RequestSerializer)
+    @extend_schema(operation_id="offer_quota", request=QuotaOfferSerializer, responses=QuotaRequestSerializer)
     def post(self, request: Request, pk: int) -> Response:
         """Offer other amounts or another time instead; who asked accepts or withdraws."""
         return self.answer(request, pk)
@@ -270,7 +274,7 @@ class OfferView(ActView):
 
 
 class AcceptView(ActView):
-    @extend_schema(operation_id="accept_quota_offer", request=None, responses=RequestSerializer)
+    @extend_schema(operation_id="accept_quota_offer", request=None, responses=QuotaRequestSerializer)
     def post(self, request: Request, pk: int) -> Response:
         """Accept what was offered instead."""
         return self.answer(request, pk)
@@ -280,7 +284,7 @@ class AcceptView(ActView):
 
 
 class WithdrawView(ActView):
-    @extend_schema(operation_id="withdraw_quota_request", request=None, responses=RequestSerializer)
+    @extend_schema(operation_id="withdraw_quota_request", request=None, responses=QuotaRequestSerializer)
     def post(self, request: Request, pk: int) -> Response:
         """Take it back, as long as it has not begun."""
         return self.answer(request, pk)
@@ -290,9 +294,11 @@ class WithdrawView(ActView):
 
 
 class CommentView(ActView):
-    form = TextSerializer
+    form = QuotaCommentSerializer
 
-    @extend_schema(operation_id="comment_quota_request", request=TextSerializer, responses=RequestSerializer)
+    @extend_schema(
+        operation_id="comment_quota_request", request=QuotaCommentSerializer, responses=QuotaRequestSerializer
+    )
     def post(self, request: Request, pk: int) -> Response:
         """Say something to those who ask and decide."""
         return self.answer(request, pk)

@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 
@@ -14,6 +15,10 @@ class QuotasConfig(AppConfig):
 
         streams.register_topic("quotarequest", services.may_follow_request)
         notices.register_waiting(services.waiting_for)
+        audit.register_target(
+            "quota-request",
+            audit.TargetKind(_("the quota request"), page=lambda pk: reverse("quotas:request", args=[pk])),
+        )
         audit.register_system("quota", _("Quota control"))
         for key in ("quota.asked", "quota.accepted", "quota.approved", "quota.offered"):
             audit.register_words(key, until=words.moment, since=words.moment)
