@@ -41,6 +41,8 @@ ENDS = [
     ("accounts:permissions", gettext_lazy("Permissions"), "shield-check", Permission.PERMISSIONS_VIEW),
     ("accounts:settings", gettext_lazy("Settings"), "settings", None),
 ]
+SHORT = 4
+"""So many entries fit at the bottom of a narrow screen, beside "More"."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,12 @@ class Shell:
     @functools.cached_property
     def ends(self) -> list[Place]:
         return self._places(ENDS)
+
+    @functools.cached_property
+    def short(self) -> tuple[list[Place], list[Place]]:
+        """The rail for a narrow screen: what stands at the bottom, and what folds behind "More"."""
+        places = [place for _word, group in self.groups for place in group]
+        return places[:SHORT], [*places[SHORT:], *self.ends]
 
     def _places(self, entries: Iterable[tuple[str, Promise, str, Permission | None]]) -> list[Place]:
         match = self.request.resolver_match

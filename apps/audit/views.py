@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any
 from urllib.parse import urlencode
 
+from django.db.models import Min
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
@@ -179,10 +180,10 @@ def _opened(one: Entry, names: Mapping[str, str]) -> Opened:
 
 
 def _relatives(search: Search, seen: EntryQuerySet) -> list[tuple[str, str, str]]:
-    """What the life of something takes in and the reader may see: id, name and page of each."""
+    """What the life of something takes in and the reader may see: id, name and page of each, what began first first."""
     if not search.life:
         return []
-    family = services.family(search.life)
-    told = set(seen.filter(target__in=family).order_by().values_list("target", flat=True).distinct())
+    first = seen.filter(target__in=services.family(search.life)).values("target").annotate(first=Min("at"))
+    told = list(first.order_by("first").values_list("target", flat=True))
     names = {**services.recorded_names(told, seen), **services.directory().names(told)}
-    return [(each, services.target_name(each, names), services.page_of(each)) for each in family if each in told]
+    return [(each, services.target_name(each, names), services.page_of(each)) for each in told]

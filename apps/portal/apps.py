@@ -8,7 +8,10 @@ class PortalConfig(AppConfig):
     def ready(self) -> None:
         from apps.audit import services as audit
         from apps.notices import services as notices
-        from apps.portal import services
+        from apps.portal.services import lives, waiting
 
         audit.register_system("demo", _("Demo set-up"))
-        notices.register_waiting(services.waiting_for)
+        notices.register_waiting(waiting.waiting_for)
+        audit.register_relatives("job", lives.models_of_job)
+        audit.register_relatives("model", lives.deployments_of_model)
+        audit.register_relatives("deployment", lives.model_of_deployment)

@@ -92,7 +92,7 @@ def test_what_was_refused_is_named_and_so_is_the_tenant(world: World) -> None:
 def test_every_action_has_a_name_and_each_value_in_words_belongs_to_one() -> None:
     known = audit.actions()
     assert [each.key for each in known.values() if each.name == each.key and not each.key.startswith("test.")] == []
-    assert all(f"{{{param}}}" in str(known[key].sentence) for key, param in reading._words)
+    assert {key for key, _param in reading._words} <= known.keys()
 
 
 def test_somebody_erased_stays_somebody(world: World) -> None:

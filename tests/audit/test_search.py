@@ -121,10 +121,10 @@ def test_the_life_of_a_model_is_told_from_the_job_to_the_endpoint_in_both_langua
     page = client.get(AUDIT, {"life": "served:1", "sort": "old"})
     assert [row.entry.pk for row in page.context["rows"]] == told
     assert [name for _target, name, _page in page.context["relatives"]] == [
-        "deployment name of served:1",
-        "version name of build:2",
         "job name of run:1",
         "version name of build:1",
+        "version name of build:2",
+        "deployment name of served:1",
     ]
     with translation.override("zh-hans"):
         names = reading.names_for(Entry.objects.all(), Entry.objects.all())

@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.template import Context, Template
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone, translation
 
 from apps.accounts.domain import Role
+from apps.accounts.models import User
 from apps.accounts.types import Denied
 from apps.clusters.models import Cluster
 from apps.jobs import moves
 from apps.jobs import services as jobs
 from apps.jobs.domain.phases import Phase
 from apps.jobs.services import overview
+from apps.quotas import services as quotas
+from apps.tenants.models import Placement
 from maasportal import ui
 from tests import factories
 from tests.factories import World
@@ -64,14 +67,19 @@ def test_home_names_what_needs_me_and_nothing_that_does_not(world: World) -> Non
     assert not re.search("long ago|cloned since failed|another's", needs)
 
 
-def test_gpus_in_use_count_jobs_on_nodes_against_the_queues_limit(world: World) -> None:
-    factories.job(world.scientist, world.place, phase=Phase.RUNNING)
-    factories.job(world.scientist, world.place, phase=Phase.RESTARTING, document={"ranks": 4})
-    factories.job(world.scientist, world.place, phase=Phase.WAITING, document={"ranks": 8})
-    factories.job(world.stranger(), world.other_place, phase=Phase.RUNNING)
+def test_gpus_in_use_are_those_of_jobs_on_nodes_against_the_quota(world: World) -> None:
+    def held(owner: User, place: Placement, phase: Phase, ranks: int) -> None:
+        job = factories.job(owner, place, phase=phase, document={"ranks": ranks})
+        with transaction.atomic():
+            quotas.take(place.tenant_id, place.pool, ranks, f"job:{job.pk}")
+
+    held(world.scientist, world.place, Phase.RUNNING, 2)
+    held(world.scientist, world.place, Phase.RESTARTING, 4)
+    held(world.scientist, world.place, Phase.WAITING, 8)
+    held(world.stranger(), world.other_place, Phase.RUNNING, 2)
     own = overview.use_seen(world.actor(Role.SCIENTIST))
     assert [(use.place.tenant.slug, use.used, use.limit, use.left, use.waiting) for use in own] == [
-        ("nlp", 6, 16, 10, 1)
+        ("nlp", 6, 16, 2, 1)
     ]
     operator = overview.use_seen(world.actor(Role.OPERATOR))
     assert [(use.place.tenant.slug, use.used) for use in operator] == [("nlp", 6), ("vision", 2)]

@@ -85,7 +85,10 @@ class TargetKind:
     relatives: Callable[[str], Iterable[str]] | None = None
 
 
+Relatives = Callable[[str], Iterable[str]]
+
 _kinds: dict[str, TargetKind] = {}
+_relatives: dict[str, list[Relatives]] = {}
 
 
 def register_target(kind: str, known: TargetKind) -> None:
@@ -93,6 +96,19 @@ def register_target(kind: str, known: TargetKind) -> None:
     if kind in _kinds:
         raise ValueError(f"The kind of target {kind} is registered twice.")
     _kinds[kind] = known
+
+
+def register_relatives(kind: str, find: Relatives) -> None:
+    """Called by an app's ready(): relatives that it knows of another app's targets. `find` is given the key."""
+    _relatives.setdefault(kind, []).append(find)
+
+
+def relatives_of(target: str) -> list[str]:
+    """What a target is made from, made into or used by, as far as any app knows."""
+    kind, _colon, key = target.partition(":")
+    known = _kinds.get(kind)
+    finds = [*([known.relatives] if known and known.relatives else []), *_relatives.get(kind, [])]
+    return list(dict.fromkeys(near for find in finds for near in find(key))) if key else []
 
 
 def target_kinds() -> dict[str, TargetKind]:

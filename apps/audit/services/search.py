@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -11,7 +10,7 @@ from django.db.models import Q
 
 from apps.audit.domain import Search
 from apps.audit.models import Entry, EntryQuerySet
-from apps.audit.services.reading import directory, systems_named, target_kinds
+from apps.audit.services.reading import directory, relatives_of, systems_named, target_kinds
 from apps.audit.services.recording import Acting
 
 VIEW, EXPORT = "audit.view", "audit.export"
@@ -71,16 +70,10 @@ def family(target: str) -> list[str]:
     """The target and what it is related to, near ones first: a job, the versions made from it, their deployments."""
     known = [target]
     for each in known:  # grows while it is walked
-        known += [near for near in dict.fromkeys(_relatives(each)) if near not in known]
+        known += [near for near in relatives_of(each) if near not in known]
         if len(known) >= FAMILY:
             break
     return known[:FAMILY]
-
-
-def _relatives(target: str) -> Iterable[str]:
-    kind, _colon, key = target.partition(":")
-    known = target_kinds().get(kind)
-    return known.relatives(key) if known and known.relatives and key else ()
 
 
 @dataclass(frozen=True)
