@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Self
 
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from apps.accounts.types import Actor, Permission
+from apps.notices.domain import KEPT_DAYS
 
 
 class NoticeQuerySet(models.QuerySet["Notice"]):
     def visible_to(self, actor: Actor) -> Self:
-        """The actor's own notices, without those of tenants they have left."""
-        own = self.filter(user_id=actor.user_pk or None)
+        """The actor's own notices of the last KEPT_DAYS, without those of tenants they have left."""
+        kept = timezone.now() - timedelta(days=KEPT_DAYS)
+        own = self.filter(user_id=actor.user_pk or None, at__gt=kept)
         tenants = actor.tenants_where(Permission.TENANT_VIEW)
         return own if tenants is None else own.filter(Q(tenant=None) | Q(tenant_id__in=tenants))
 

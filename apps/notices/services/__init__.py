@@ -2,7 +2,7 @@
 
 from apps.notices.domain import Kind, Waiting
 from apps.notices.services.inbox import Wish, inbox, mark_all_read, mark_read, unread_count
-from apps.notices.services.telling import Line, forget_old, kind, kinds, lines, register_words, sentence, tell, topic_of
+from apps.notices.services.telling import Line, kind, kinds, lines, register_words, sentence, tell, topic_of
 from apps.notices.services.waiting import register_waiting, waiting_for
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "Line",
     "Waiting",
     "Wish",
-    "forget_old",
     "inbox",
     "kind",
     "kinds",

@@ -15,6 +15,9 @@ from apps.notices.domain import KEPT_DAYS, Kind, Words, digest
 from apps.notices.models import Notice
 from apps.streams.services import hint
 
+FORGOTTEN = 100
+"""So many old lines go at most whenever a new one comes."""
+
 _kinds: dict[str, Kind] = {}
 
 
@@ -60,6 +63,7 @@ def tell(user_pks: Iterable[object], what: Kind, *, link: str, tenant_id: int | 
     people = sorted({str(pk) for pk in user_pks})
     same = digest(what.key, link, params)
     values = {"kind": what.key, "link": link, "tenant_id": tenant_id, "params": params, "digest": same}
+    _forget_old()
     Notice.objects.bulk_create([Notice(user_id=pk, **values) for pk in people], ignore_conflicts=True)
     for pk in people:
         hint(topic_of(pk))
@@ -93,8 +97,9 @@ def lines(found: Iterable[Notice]) -> list[Line]:
     return [Line(notice, sentence(notice), _kinds.get(notice.kind)) for notice in found]
 
 
-def forget_old() -> int:
-    """Delete what was told more than KEPT_DAYS ago; how many lines that were."""
-    before = timezone.now() - timedelta(days=KEPT_DAYS)
-    gone, _of = Notice.objects.for_system().filter(at__lt=before).delete()
-    return gone
+def _forget_old() -> None:
+    """Delete some of what nobody can read any more. Done whenever somebody is told something, it keeps pace, and needs
+    no clock of its own; who tells something at the same time takes others."""
+    old = Notice.objects.for_system().filter(at__lt=timezone.now() - timedelta(days=KEPT_DAYS)).order_by("at")
+    if found := list(old.select_for_update(skip_locked=True).values_list("pk", flat=True)[:FORGOTTEN]):
+        Notice.objects.for_system().filter(pk__in=found).delete()
