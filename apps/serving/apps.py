@@ -14,6 +14,7 @@ class ServingConfig(AppConfig):
         from apps.serving.domain import loglines, manifests
         from apps.serving.services import background, messages
         from apps.streams import services as streams
+        from apps.tenants import services as tenants
 
         clusters.register_workload(
             clusters.WorkloadKind(
@@ -29,5 +30,10 @@ class ServingConfig(AppConfig):
         streams.register_topic("deployment", background.may_follow)
         quotas.register_live("deployment", background.live_subjects, background.subjects_on_nodes)
         catalog.register_use("deployment", background.uses_of)
+        tenants.register_blocker("deployment", background.blockers)
+        audit.register_target(
+            "deployment", audit.TargetKind(_("the deployment"), background.page_of, background.relatives_of)
+        )
+        audit.register_relatives("model", background.deployments_of_model)
         audit.register_words("deployment.moved", old=messages.phase_name, new=messages.phase_name)
         audit.register_system("serving", _("Deployment control"))

@@ -10,6 +10,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.db import connections
 from django.test import AsyncClient
 from django.utils import timezone
 
@@ -95,9 +97,7 @@ def test_by_rest_the_same_request_twice_is_one_deployment(world: World, version:
         f"/api/v1/deployments/{first.json()['id']}/scale", {"replicas": 17}, content_type="application/json"
     )
     assert more.status_code == 400
-    assert (
-        "leaves 14 of 16" in more.json()["errors"]["replicas"][0] if "errors" in more.json() else more.content.decode()
-    )
+    assert "leaves 14 of 16" in more.content.decode()
 
 
 def test_the_list_costs_the_same_with_many(
@@ -167,6 +167,7 @@ def ask(world: World, deployment: Deployment, body: Any) -> tuple[int, list[dict
         client = AsyncClient()
         client.cookies = cookies
         answer = await client.post(f"/deployments/{deployment.pk}/chat", body, content_type="application/json")
+        await sync_to_async(connections.close_all)()  # those of the thread in which its queries ran
         if not answer.streaming:
             return answer.status_code, [json.loads(answer.content)]
         stream: AsyncIterator[bytes] = answer.streaming_content  # type: ignore[assignment]

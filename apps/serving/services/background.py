@@ -9,12 +9,14 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from apps.accounts.types import Actor
 from apps.catalog import services as catalog
 from apps.serving.domain.phases import ALIVE, Phase
 from apps.serving.models import Deployment, Replica
 from apps.serving.services.messages import phase_name
+from apps.tenants import services as tenants
 
 LEASE = timedelta(seconds=60)
 """Longer than all calls of one look together; after it, a dead worker's deployment is due again."""
@@ -81,7 +83,24 @@ def uses_of(version_ids: Collection[str]) -> Iterable[catalog.Use]:
     ]  # fmt: skip
 
 
-def blockers(tenant_id: int) -> list[tuple[str, str]]:
-    """Name and page of what has to go before a tenant can."""
+def blockers(tenant_id: int) -> list[tenants.Blocker]:
+    """What has to be removed before a tenant can."""
     rows = Deployment.objects.for_system().filter(tenant_id=tenant_id).exclude(phase=Phase.REMOVED)
-    return [(row.name, reverse("serving:detail", args=[row.pk])) for row in rows.order_by("-pk")[:50]]
+    found = [(row.name, reverse("serving:detail", args=[row.pk])) for row in rows.order_by("-pk")[:50]]
+    return [tenants.Blocker(_("The deployment {name} is still there.").format(name=name), url) for name, url in found]
+
+
+def page_of(deployment_id: str) -> str:
+    return reverse("serving:detail", args=[deployment_id])
+
+
+def relatives_of(deployment_id: str) -> list[str]:
+    """The model that it serves, as the audit log knows it."""
+    rows = Deployment.objects.for_system().filter(pk=deployment_id).exclude(version=None)
+    return [f"model:{pk}" for pk in rows.values_list("version__model_id", flat=True)]
+
+
+def deployments_of_model(model_id: str) -> list[str]:
+    """What serves a model, or did, as the audit log knows it."""
+    rows = Deployment.objects.for_system().filter(version__model_id=model_id)
+    return [f"{PREFIX}{pk}" for pk in rows.values_list("pk", flat=True)]

@@ -101,7 +101,6 @@ PROBLEMS: dict[str, Promise] = {
 
 OPERANDS: dict[str, tuple[Promise, Promise]] = {
     "weights": (_("Weights"), _("{parameters} parameters × {each} bytes")),
-    "overhead": (_("Working copies"), _("{percent} % of the weights")),
     "loading": (_("While loading"), _("the files as read")),
     "cache": (_("Context"), _("{context} tokens × {requests} requests at once")),
     "runtime": (_("Engine"), _("before a model is in it")),

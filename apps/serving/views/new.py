@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods
 from apps.accounts import services as accounts
 from apps.accounts.types import Permission
 from apps.catalog import services as catalog
+from apps.catalog.services.words import stage_name
 from apps.serving import services
 from apps.serving.domain.engines import ENGINES, engine_for
 from apps.serving.domain.fit import Fit
@@ -57,12 +58,12 @@ def new(request: HttpRequest) -> HttpResponse:
     return render(request, "serving/new.html", _context(request, version, typed))
 
 
-def _choices(request: HttpRequest) -> list[catalog.ModelVersion]:
-    """The newest versions that an engine here serves."""
+def _choices(request: HttpRequest) -> list[tuple[catalog.ModelVersion, str]]:
+    """The newest versions that an engine here serves, each with its stage in words."""
     formats = {name for engine in ENGINES.values() for name in engine.formats}
     found = catalog.versions_visible(request.actor).filter(files=catalog.Files.READY, facts__format__in=formats)
     found = found.exclude(stage=catalog.Stage.WITHDRAWN).select_related("model", "tenant")
-    return list(found.order_by("-pk")[:CHOICES])
+    return [(version, stage_name(version.stage)) for version in found.order_by("-pk")[:CHOICES]]
 
 
 def _typed(request: HttpRequest, version: catalog.ModelVersion) -> Typed:
