@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -83,7 +84,7 @@ class Request(BaseHTTPRequestHandler):
     server: Server
 
     def handle_any(self) -> None:
-        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.body = self.rfile.read(int(self.headers.get("content-length", 0)))
         said = {name.lower(): value for name, value in self.headers.items()}
         self.server.asked.append({**said, ":path": self.path, ":method": self.command})
         self.server.answer(self)
@@ -130,6 +131,8 @@ def streams(request: Request) -> None:
 def portal(request: Request) -> None:
     """Lets one key in; the others say what they are answered."""
     credential = request.headers.get("authorization", "").removeprefix("Bearer ")
+    if credential == "slow":
+        request.server.go_on.wait(20)
     status = 200 if credential == "right" else int(credential) if credential.isdigit() else 401
     body: dict[str, object] = {"error": {"message": f"the portal says {status}"}}
     told = {"x_maas_key": "key-1", "x_ratelimit_remaining_requests": "59", "retry_after": "7", "set_cookie": "a=b"}
@@ -148,17 +151,8 @@ class Running:
         asked = ("127.0.0.1", self.portal.server_address[1])
         setup = Setup(("127.0.0.1", port), asked, self.folder, root / "admin.sock", "the-gateways-secret")
         (root / "envoy.json").write_text(json.dumps(bootstrap(setup)))
-        command = [
-            envoy_binary(),
-            "-c",
-            root / "envoy.json",
-            "--concurrency",
-            "1",
-            "--disable-hot-restart",
-            "-l",
-            "warn",
-        ]
-        self.process = subprocess.Popen(command, stdout=self.log.open("w"), stderr=subprocess.STDOUT)
+        self.command = [str(envoy_binary()), "-c", str(root / "envoy.json"), "--concurrency", "1"]
+        self.start()
         stack.callback(self.end)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
         self.url = f"http://127.0.0.1:{port}"
@@ -166,6 +160,11 @@ class Running:
             httpx.Client(base_url=self.url, headers=KEY, timeout=20, trust_env=False, limits=limits)
         )
         until(self.answers)
+
+    def start(self) -> None:
+        command = [*self.command, "--disable-hot-restart", "--log-level", "warn"]
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def answers(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()
@@ -227,6 +226,18 @@ def test_routes_are_live_without_a_restart_and_gone_when_they_are(envoy: Running
     envoy.gateway.write([])
     until(lambda: envoy.client.post(CHAT).status_code == 404)
     assert envoy.client.post(CHAT).json()["error"]["code"] == "not_found"
+
+
+def test_routes_outlive_the_gateway(tmp_path: Path) -> None:
+    require("envoy")
+    with ExitStack() as stack:
+        envoy = Running(tmp_path, stack)
+        envoy.lead_to(only(envoy.server("a", names_itself)))
+        envoy.process.kill()
+        envoy.process.wait()
+        envoy.start()
+        until(envoy.answers)
+        assert envoy.client.post(CHAT).json() == {"server": "a"}
 
 
 def test_weights_hold(envoy: Running) -> None:
@@ -368,6 +379,15 @@ def test_nobody_is_let_in_while_the_portal_is_away(tmp_path: Path) -> None:
         assert server.asked == []
 
 
+def test_nobody_is_let_in_while_the_portal_thinks(envoy: Running) -> None:
+    server = envoy.server("a", names_itself)
+    envoy.lead_to(only(server))
+    answer = envoy.client.post(CHAT, headers={"Authorization": "Bearer slow"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
+    envoy.portal.go_on.set()
+    assert server.asked == []
+
+
 # --- what becomes of a request
 
 
@@ -379,6 +399,13 @@ def test_a_piece_is_there_before_the_next_is_made(envoy: Running) -> None:
         assert next(pieces) == b"first"
         server.go_on.set()
         assert b"".join(pieces) == b"last"
+
+
+def test_what_is_sent_arrives_however_long_it_is(envoy: Running) -> None:
+    server = envoy.server("a", lambda request: request.send(200, {"sha256": hashlib.sha256(request.body).hexdigest()}))
+    envoy.lead_to(only(server))
+    body = bytes(range(256)) * (20 << 12)  # 20 MiB: pictures
+    assert envoy.client.post(CHAT, content=body).json() == {"sha256": hashlib.sha256(body).hexdigest()}
 
 
 def test_a_client_that_leaves_ends_its_answer(envoy: Running) -> None:
