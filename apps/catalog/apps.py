@@ -13,6 +13,7 @@ class CatalogConfig(AppConfig):
         from apps.clusters import services as clusters
         from apps.notices import services as notices
         from apps.streams import services as streams
+        from apps.tenants import services as tenants
 
         clusters.register_workload(
             clusters.WorkloadKind(
@@ -41,4 +42,5 @@ class CatalogConfig(AppConfig):
             ),
         )
         notices.register_words(staging.DECIDED, new=words.stage_name)
+        tenants.register_blocker("transfer", background.blockers)
         notices.register_waiting(background.waiting_for)

@@ -8,6 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Greatest, Now
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -16,6 +17,7 @@ from apps.audit import services as audit
 from apps.catalog.domain.moving import ENDED, Moving
 from apps.catalog.domain.stages import Files, Stage, best
 from apps.catalog.models import Blob, ModelVersion, RegisteredModel, StoredFile, Transfer
+from apps.notices import services as notices
 from apps.streams.services import hint
 
 FILES_CAME = audit.action(
@@ -25,6 +27,14 @@ FILES_FAILED = audit.action(
     "model.files-failed", _("The files of {name} v{number} could not be brought: {reason}"), name=_("Files do not come")
 )
 SYSTEM = Actor.system("catalog")
+READY = notices.kind(
+    "model.ready", _("{name} v{number} is ready: its files are in the portal"), name=_("A model is ready"),
+    icon="package", tone="green",
+)  # fmt: skip
+FAILED = notices.kind(
+    "model.failed", _("The files of {name} v{number} could not be brought"), name=_("A model's files do not come"),
+    icon="alert-triangle", tone="red",
+)  # fmt: skip
 
 ALLOWED: dict[Moving, frozenset[Moving]] = {
     Moving.ASKED: frozenset({Moving.CARRYING, Moving.FAILED, Moving.STOPPED}),
@@ -100,6 +110,10 @@ def _tell(transfer: Transfer, to: Moving, why: Why) -> None:
         target = f"model:{version.model_id}"
         audit.record(FILES_FAILED, SYSTEM, target, tenant_id=version.tenant_id, reason=why.code, **told)
         hint("models.0")
+    if to in (Moving.DONE, Moving.FAILED):
+        link = f"{reverse('catalog:model', args=[version.model_id])}?version={version.number}"
+        kind = READY if to is Moving.DONE else FAILED
+        notices.tell([version.author_id], kind, link=link, tenant_id=version.tenant_id, **told)
     hint(version.model.topic)
 
 

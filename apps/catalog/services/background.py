@@ -10,11 +10,14 @@ from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from apps.accounts.types import Actor, Permission
+from apps.catalog.domain.moving import ENDED
 from apps.catalog.models import Blob, ModelVersion, RegisteredModel, Transfer
 from apps.catalog.services import staging
 from apps.notices.services import Waiting
+from apps.tenants.services import Blocker
 
 LEASE = timedelta(seconds=60)
 """Longer than all calls of one look together; after it, a dead worker's transfer is due again."""
@@ -53,6 +56,17 @@ def may_follow_model(actor: Actor, model_id: str) -> bool:
 def may_follow_models(actor: Actor, _id: str) -> bool:
     """Whether an open list may hear that some model changed; which one it asks for itself."""
     return actor.may(Permission.MODEL_VIEW)
+
+
+def blockers(tenant_id: int) -> list[Blocker]:
+    """What stands in the way of removing a tenant: checkpoints that are just being read from its volumes."""
+    alive = Transfer.objects.filter(placement__tenant__id=tenant_id).exclude(phase__in=ENDED)
+    slug = alive.values_list("placement__tenant__slug", flat=True).first()
+    if slug is None:
+        return []
+    n = alive.count()
+    text = ngettext("{n} checkpoint is being brought.", "{n} checkpoints are being brought.", n).format(n=n)
+    return [Blocker(text, f"{reverse('catalog:list')}?tenant={slug}")]
 
 
 def relatives_of(model_id: str) -> list[str]:

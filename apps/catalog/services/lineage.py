@@ -88,7 +88,7 @@ def _checkpoint(lineage: dict[str, Any]) -> Box:
     if not found.get("name"):
         return Box("device-floppy", _("not found yet"))
     step = found.get("step")
-    return Box("device-floppy", found["name"], _("step {n}").format(n=step) if step is not None else "")
+    return Box("device-floppy", _("step {n}").format(n=step) if step is not None else found["name"], found["name"])
 
 
 def _lines(here: int, there: int) -> list[str]:

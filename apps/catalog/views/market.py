@@ -53,7 +53,7 @@ def models(request: HttpRequest) -> HttpResponse:
         "facets": facets,
         "wanted": wanted,
         "clusters": clusters,
-        "count": sum(count for _value, _word, count, _on in facets[0].choices) if facets else 0,
+        "count": found.count(),
         "fitting": sum(offer.fits for offer in page.offers),
         "paged": bool(request.GET.get("before") or request.GET.get("after")),
         "looks": {stage.value: (*look, words.STAGES[stage]) for stage, look in words.STAGE_LOOKS.items()},
