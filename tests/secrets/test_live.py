@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from django.db import connection
@@ -63,6 +64,14 @@ def until_nodes_are_there(api: KubeApi, seconds: float = 30) -> None:
         time.sleep(0.2)
 
 
+def nodes_forget(folder: Path, seconds: float = 10) -> None:
+    """The pods stay for their logs; the files of their volumes do not."""
+    end = time.monotonic() + seconds
+    while [*folder.glob("pods/*/volumes")]:
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
 def until_ended(job: Job, seconds: float = 60) -> Phase:
     end = time.monotonic() + seconds
     while not job.state.is_final:
@@ -109,5 +118,6 @@ def test_a_rank_reads_its_secrets_as_files_and_nothing_is_left(
     for pk in services.due_loans():
         store.tend(pk)
     assert Loan.objects.get().due_at is None
+    nodes_forget(api_server.directory / "nodes")
     rooms = b"".join(path.read_bytes() for path in api_server.directory.glob("*.log"))
     canaries.expect_none(database=database_dump(), rooms=rooms or b"none", pods=json.dumps(pods))

@@ -126,6 +126,11 @@ class PodFolder:
         write_whole(folder / "plan.json", {"streak": streak})
         return folder
 
+    def unmount(self) -> None:
+        """Remove the volumes of a pod that has ended, as a kubelet does: its secrets are nobody's any more. Files of
+        claims lie elsewhere."""
+        shutil.rmtree(self.path / "volumes", ignore_errors=True)
+
     def discard(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
 

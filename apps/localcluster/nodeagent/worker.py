@@ -110,6 +110,7 @@ class PodWorker:
         if (pod.get("status") or {}).get("phase") in status.ENDED:
             if self._stop(pod["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE)):
                 return self._patience()
+            self.folder.unmount()
             if self.uid in self.host.records:  # it was ended before its containers were
                 await self._report(pod, Round(), ending=True, failure=_failure(pod))
                 self.host.release(self.uid)
@@ -183,6 +184,7 @@ class PodWorker:
         self._attend(pod, record, found)
         reported = await self._report(pod, found)
         if reported["status"].get("phase") in status.ENDED and not self.folder.living():
+            self.folder.unmount()
             self.host.release(self.uid)
         return found.seconds
 
