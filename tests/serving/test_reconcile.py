@@ -306,6 +306,18 @@ def test_a_second_worker_finds_the_row_taken_and_leaves_word(ground: Ground) -> 
     assert connection.in_atomic_block
 
 
+def test_routes_that_cannot_be_written_hold_nothing_up_and_come_later(ready: Ground, settings: Any) -> None:
+    deployment, folder = ready.deployment, settings.GATEWAY_DIR
+    settings.GATEWAY_DIR = "/dev/null/gateway"
+    services.stop(deployment.owner.actor(), deployment=deployment)
+    assert step(deployment) is P.STOPPING
+    assert not ready.is_there(objects.DEPLOYMENT)
+    settings.GATEWAY_DIR = folder
+    assert endpoints(settings, deployment) != []
+    step(deployment)
+    assert endpoints(settings, deployment) == []
+
+
 def test_routes_are_read_in_two_queries(ready: Ground, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(2):
         assert len(list(routes.routes())) == 1

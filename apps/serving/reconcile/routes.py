@@ -7,13 +7,16 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+import structlog
 from django.conf import settings
 
-from apps.adapters.errors import outside_transaction
-from apps.adapters.gateway import Backend, Endpoint, Gateway, Route
+from apps.adapters.errors import Unavailable, outside_transaction
+from apps.adapters.gateway import ROUTES, Backend, Endpoint, Gateway, Route
 from apps.serving.domain.phases import Phase, Wanted
 from apps.serving.models import Deployment, Replica
 from apps.serving.services import reading
+
+log = structlog.get_logger(__name__)
 
 WEIGHT = 100
 
@@ -24,18 +27,24 @@ def gateway(folder: str, hosts: tuple[str, ...]) -> Gateway:
 
 
 def keep_routes(deployment: Deployment) -> bool:
-    """Make the gateway's files say what is ready now, if that of this deployment has changed since; whether it is
-    to be called again within a minute. Raises Unavailable.
+    """Make the gateway's files say what is ready now, if that of this deployment has changed since, or they are not
+    there; whether it is to be called again within a minute.
 
-    Of a deployment that is to stop no endpoint is told: its route goes before its replicas do.
+    Of a deployment that is to stop no endpoint is told: its route goes before its replicas do. Files that cannot be
+    written hold nothing up: Envoy leaves out replicas that it cannot reach, and the next look tries again.
     """
     if not settings.GATEWAY_DIR:
         return False
     now = _endpoints_of(deployment)
-    if now == deployment.routed and not deployment.route_again:
+    is_there = (Path(settings.GATEWAY_DIR) / ROUTES).exists()
+    if now == deployment.routed and is_there and not deployment.route_again:
         return False
     outside_transaction()
-    again = gateway(settings.GATEWAY_DIR, tuple(settings.GATEWAY_HOSTS)).refresh(routes)
+    try:
+        again = gateway(settings.GATEWAY_DIR, tuple(settings.GATEWAY_HOSTS)).refresh(routes)
+    except Unavailable as error:
+        log.error("routes_unwritten", deployment=deployment.pk, error=error.text)
+        again = True
     Deployment.objects.for_system().filter(pk=deployment.pk).update(routed=now, route_again=again)
     deployment.routed, deployment.route_again = now, again
     return again
