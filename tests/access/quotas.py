@@ -15,7 +15,7 @@ from tests.factories import World
 
 LINES: dict[tuple[str, str], str] = {
     #                                   anon nobody view sci  adm  aud  oper stranger
-    ("quotas:list", "GET"): "           302  403   200  200  200  200  200  200",
+    ("quotas:list", "GET"): "           302  200   200  200  200  200  200  200",
     ("quotas:ask", "GET"): "            302  403   403  200  200  403  403  200",
     ("quotas:ask", "POST"): "           302  403   403  302  302  403  403  422",
     ("quotas:request", "GET"): "        302  404   200  200  200  200  200  404",
@@ -27,7 +27,7 @@ LINES: dict[tuple[str, str], str] = {
     ("quotas:accept", "POST"): "        302  404   403  302  403  403  403  404",
     ("quotas:withdraw", "POST"): "      302  404   403  302  403  403  403  404",
     ("quotas:comment", "POST"): "       302  404   403  302  302  403  302  404",
-    ("api:quota", "GET"): "             401  403   200  200  200  200  200  200",
+    ("api:quota", "GET"): "             401  200   200  200  200  200  200  200",
     ("api:quota-requests", "GET"): "    401  200   200  200  200  200  200  200",
     ("api:quota-requests", "POST"): "   401  400   403  201  201  403  403  400",
     ("api:quota-request", "GET"): "     401  404   200  200  200  200  200  404",

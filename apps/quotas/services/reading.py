@@ -128,6 +128,14 @@ class Impact:
         return self.figures.free - self.item.amount if self.figures else 0
 
     @property
+    def smaller(self) -> list[tuple[int, str]]:
+        """Less that could be offered instead, each with what speaks for it: "free" now, or not "promised" to others."""
+        if self.figures is None:
+            return []
+        found = [(self.figures.free, "free"), (self.item.amount - self.beyond, "promised")]
+        return [(amount, why) for amount, why in found if 0 < amount < self.item.amount]
+
+    @property
     def tenant_bar(self) -> list[Part]:
         """The tenant's limit: what is used and held of it, what this request adds."""
         use, free = self.use, max(0, self.before - self.use.held)

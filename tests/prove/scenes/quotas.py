@@ -18,6 +18,7 @@ from tests.factories import World
 
 PAGES = {
     "quota": ("data-scientist", "/quota/"),
+    "quota-empty": ("nobody", "/quota/"),
     "quota-request": ("team-admin", "/quota/requests/{quota_waiting}/"),
     "quota-request-platform": ("platform-operator", "/quota/requests/{quota_platform}/"),
     "quota-request-offer": ("data-scientist", "/quota/requests/{quota_offered}/"),
