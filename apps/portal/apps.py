@@ -13,5 +13,3 @@ class PortalConfig(AppConfig):
         audit.register_system("demo", _("Demo set-up"))
         notices.register_waiting(waiting.waiting_for)
         audit.register_relatives("job", lives.models_of_job)
-        audit.register_relatives("model", lives.deployments_of_model)
-        audit.register_relatives("deployment", lives.model_of_deployment)
