@@ -3,7 +3,16 @@
 from apps.secrets.domain import Bad, Kind, Values
 from apps.secrets.services.entering import Entry, NameTaken, Stale, enter, remove, replace, require_entering
 from apps.secrets.services.lending import due_loans, due_secrets, end
-from apps.secrets.services.reading import Used, exists, missing, names_of, names_visible, secrets_of, with_uses
+from apps.secrets.services.reading import (
+    Used,
+    exists,
+    left_behind,
+    missing,
+    names_of,
+    names_visible,
+    secrets_of,
+    with_uses,
+)
 from apps.secrets.services.registry import Use, UserKind, register_user
 
 __all__ = [
@@ -21,6 +30,7 @@ __all__ = [
     "end",
     "enter",
     "exists",
+    "left_behind",
     "missing",
     "names_of",
     "names_visible",

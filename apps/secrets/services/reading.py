@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
+from django.urls import reverse
+from django.utils.translation import ngettext
 
 from apps.accounts.types import Actor
 from apps.secrets.models import Secret
@@ -42,6 +44,21 @@ def secrets_of(actor: Actor, slug: str = "") -> QuerySet[Secret]:
     rows = Secret.objects.visible_to(actor).select_related("tenant", "changed_by")
     rows = rows.filter(tenant__slug=slug) if slug else rows
     return rows.order_by("-pk")
+
+
+def left_behind(tenant_id: int) -> list[tuple[str, str]]:
+    """What a tenant would leave in the store when it goes: a sentence and where it is removed; nothing for nothing."""
+    rows = Secret.objects.for_system().live().filter(tenant_id=tenant_id)
+    slug = rows.values_list("tenant__slug", flat=True).first()
+    if slug is None:
+        return []
+    n = rows.count()
+    text = ngettext(
+        "{n} secret is stored for it, which a data scientist or team admin removes.",
+        "{n} secrets are stored for it, which a data scientist or team admin removes.",
+        n,
+    )
+    return [(text.format(n=n), f"{reverse('secrets:list')}?tenant={slug}")]
 
 
 @dataclass(frozen=True)
