@@ -13,7 +13,7 @@ class TenantsConfig(AppConfig):
         from apps.secrets import services as secrets
         from apps.streams import services as streams
         from apps.tenants import checks, services  # noqa: F401  (checks register themselves)
-        from apps.tenants.services import audited
+        from apps.tenants.services import audited, seen  # noqa: F401  (what only workers tell must have words for pages)
 
         clusters.register_due(services.TASK, services.due_placements)
         streams.register_topic("tenant", services.may_follow_tenant)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Self
 
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from apps.accounts.scoping import TenantOwnedQuerySet
 from apps.accounts.types import Actor, Permission
@@ -73,6 +75,11 @@ class Placement(models.Model):
     def is_standing(self) -> bool:
         """Whether work may go there, now or once it is ready."""
         return self.state not in (self.State.LEAVING, self.State.GONE)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether news of it are to be expected at once."""
+        return self.due_at is not None and self.due_at <= timezone.now() + timedelta(seconds=2)
 
     @property
     def found(self) -> list[Found]:

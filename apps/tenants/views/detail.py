@@ -82,8 +82,9 @@ def detail(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "tenant": tenant,
         "places": places,
+        "busy": any(place.placement.is_busy for place in places),
         "stands": any(place.placement.is_standing for place in places),
-        "uses": quotas.uses([tenant.pk]),
+        "uses": [use for use in quotas.uses([tenant.pk]) if use.limit or use.held],
         "may_repair": actor.may(Permission.TENANT_REPAIR, tenant.pk),
         "may_remove": actor.may(Permission.TENANT_REMOVE, tenant.pk),
         "reach": services.reach(),
