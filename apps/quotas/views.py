@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -21,7 +22,7 @@ from apps.quotas import services
 from apps.quotas.domain.states import OPEN, State
 from apps.quotas.forms import AskForm, NoteForm, OfferForm, first_times, times
 from apps.quotas.models import Allowance, QuotaRequest
-from apps.quotas.services import words
+from apps.quotas.services import terms, words
 from apps.quotas.services.reading import named
 
 PAGE = 20
@@ -114,8 +115,8 @@ def ask(request: HttpRequest) -> HttpResponse:
     form = AskForm(pools, request.POST or None, {**first_times(), "key": uuid.uuid4().hex})
     status = 200
     if request.method == "POST":
-        if terms := form.terms():
-            wish = services.Ask(tenant.pk, terms, form.cleaned_data["reason"], form.cleaned_data["key"])
+        if typed := form.terms():
+            wish = services.Ask(tenant.pk, typed, form.cleaned_data["reason"], form.cleaned_data["key"])
             try:
                 made = services.ask(actor, wish=wish)
                 messages.success(request, _("Your request {request} is on its way.").format(request=made))
@@ -143,23 +144,23 @@ def detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _context(request: HttpRequest, found: QuotaRequest) -> dict[str, Any]:
     actor, events = request.actor, list(found.events.select_related("actor"))
-    has_right = any(
-        actor.may(right, found.tenant_id) for state, right in services.RIGHTS.items() if found.standing is state
-    )
+    impacts = services.impact_of(found)
+    products = {terms.named(impact.use.pool): impact.name.product for impact in impacts}
+    right = services.RIGHTS.get(found.standing)
     return {
         "asked": found,
         "title": services.titles_of([found]).get(found.pk, ""),
-        "impacts": services.impact_of(found),
+        "impacts": impacts,
         "look": _look(found),
         "steps": [
-            (event, Look(*words.STEPS[event.kind][:2], words.step_text(event)))
+            (event, Look(*words.STEPS[event.kind][:2], words.step_text(event, products)))
             for event in events
             if event.kind != "comment"
         ],
         "comments": [event for event in events if event.kind == "comment"],
         "deciders": services.deciders(found),
         "may_decide": services.may_decide(actor, found),
-        "why_not": services.why_not(actor, found) if has_right else None,
+        "why_not": services.why_not(actor, found) if right and actor.may(right, found.tenant_id) else None,
         "is_asker": actor.user_pk == str(found.asker_id) and actor.may(Permission.QUOTA_ASK, found.tenant_id),
         "may_comment": services.may_comment(actor, found),
     }
@@ -228,13 +229,13 @@ def offer(request: HttpRequest, pk: int) -> HttpResponse:
     first = {name: request.GET.get(name, str(item.amount)) for item in items if (name := f"amount_{item.allowance_id}")}
     pools = named([item.allowance for item in items])
     form = OfferForm(pools, request.POST or None, {**first, **times(found.starts_at, found.ends_at)})
-    if request.method == "POST" and (terms := form.terms()):
+    if request.method == "POST" and (typed := form.terms()):
         seen, note = _seen(request, found), form.cleaned_data["note"]
         said = _("{name} is asked whether that will do.").format(name=found.asker.name)
         try:
             return _act(
                 request, found, said,
-                lambda: services.offer(request.actor, found, seen=seen, terms=terms, note=note),
+                lambda: services.offer(request.actor, found, seen=seen, terms=typed, note=note),
             )  # fmt: skip
         except services.InvalidRequest as invalid:
             form.show(invalid.problems)
@@ -262,16 +263,11 @@ def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 def comment(request: HttpRequest, pk: int) -> HttpResponse:
-    """A script gets the comments back, others the page."""
     found = _request(request, pk)
-    text, wrong = request.POST.get("text", ""), ""
+    text = request.POST.get("text", "")
     try:
         services.comment(request.actor, found, text)
-        text = ""
     except services.InvalidRequest as invalid:
-        wrong = services.problem_text(invalid.problems[0])
-    if not wrong and not request.htmx:
-        return redirect("quotas:request", pk)
-    context = _context(request, found) | {"typed": text, "wrong": wrong}
-    template = "quotas/request.html#comments" if request.htmx else "quotas/request.html"
-    return render(request, template, context, status=422 if wrong and not request.htmx else 200)
+        wrong = {"typed": text, "wrong": services.problem_text(invalid.problems[0])}
+        return render(request, "quotas/request.html", _context(request, found) | wrong, status=422)
+    return redirect(f"{reverse('quotas:request', args=[pk])}#comments")

@@ -98,6 +98,16 @@ def test_a_rejection_without_a_reason_is_asked_for_one(world: World) -> None:
     assert "先用现有的。" in page(browser(world.scientist), request)
 
 
+def test_a_comment_by_hand_and_one_that_says_nothing(world: World) -> None:
+    request, admin = asked(world), browser(world.people[Role.TEAM_ADMIN])
+    address = reverse("quotas:comment", args=[request.pk])
+    assert admin.post(address, {"text": " "}).status_code == 422
+    long = "长" * 1001
+    assert long in admin.post(address, {"text": long}).content.decode()
+    admin.post(address, {"text": "<b>周五之前？</b>"})
+    assert "&lt;b&gt;周五之前？&lt;/b&gt;" in page(browser(world.scientist), request)
+
+
 def test_an_offer_by_hand(world: World) -> None:
     request = asked(world)
     admin = browser(world.people[Role.TEAM_ADMIN])

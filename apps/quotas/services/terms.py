@@ -21,11 +21,12 @@ def offered_terms(request: QuotaRequest) -> Terms:
 def params_of(terms: Terms) -> dict[str, str]:
     """For the sentences of the audit log and of notices."""
     return {
-        "amounts": ", ".join(f"+{amount} {_named(pool)}" for pool, amount in sorted(terms.amounts.items()) if amount),
+        "amounts": ", ".join(f"+{amount} {named(pool)}" for pool, amount in sorted(terms.amounts.items()) if amount),
         "since": terms.starts_at.isoformat(),
         "until": terms.ends_at.isoformat(),
     }
 
 
-def _named(pool: Pool) -> str:
+def named(pool: Pool) -> str:
+    """A pool in sentences that are kept: what its accelerators are called may not be known when they are read."""
     return f"{pool.resource} ({pool.cluster})"

@@ -100,10 +100,13 @@ def moment(text: Any) -> str:
     return f"{formats.date_format(here, 'DATE_FORMAT')} {here:%H:%M}"
 
 
-def step_text(event: RequestEvent) -> SafeString:
-    """A step of the history as a sentence, its person in bold."""
+def step_text(event: RequestEvent, products: Mapping[str, str]) -> SafeString:
+    """A step of the history as a sentence, its person in bold; `products` names pools as people call them."""
     who = format_html("<b>{}</b>", event.actor.name) if event.actor else ""
-    params = {"amounts": event.params.get("amounts", ""), "until": moment(event.params.get("until", ""))}
+    amounts = str(event.params.get("amounts", ""))
+    for pool, product in products.items():
+        amounts = amounts.replace(pool, product)
+    params = {"amounts": amounts, "until": moment(event.params.get("until", ""))}
     return format_html(str(STEPS[event.kind][2]), who=who, **params)
 
 
