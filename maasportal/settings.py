@@ -292,6 +292,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PAGINATION_CLASS": "maasportal.rest.CursorPagination",
     "EXCEPTION_HANDLER": "maasportal.rest.problem",
     "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,  # `?format=` filters models
     "PAGE_SIZE": 50,
 }
 SPECTACULAR_SETTINGS = {

@@ -109,8 +109,7 @@ class ModelsView(GenericAPIView[RegisteredModel]):
     @extend_schema(operation_id="list_models", responses=ModelSerializer(many=True), parameters=_FILTERS)
     def get(self, request: Request) -> Response:
         """The models this person may see, newest first."""
-        asked = {name: request.query_params.get(name, "")[:80] for name in ("q", *FACETS)}
-        found = market.found_for(_actor(request), Wanted(**asked)).select_related("tenant")
+        found = market.found_for(_actor(request), Wanted.read(request.query_params)).select_related("tenant")
         page = self.paginate_queryset(found)
         return self.get_paginated_response(ModelSerializer(page, many=True).data)
 

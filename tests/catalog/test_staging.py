@@ -186,6 +186,12 @@ def test_every_fault_is_named_at_once(world: World) -> None:
     assert not RegisteredModel.objects.exists()
 
 
+@pytest.mark.parametrize("change", [{"model_id": "\0"}, {"model_id": "01NOTTHERE"}, {"key": "\0"}, {"note": "\0"}])
+def test_what_nobody_can_mean_is_refused(world: World, change: dict[str, str]) -> None:
+    with pytest.raises(services.Invalid):
+        made.version(world.scientist, world.place, **change)
+
+
 def test_lineage_stays_when_all_else_of_the_job_is_gone(world: World, version: ModelVersion) -> None:
     again = ModelVersion.objects.get(pk=version.pk)
     assert again.lineage["job"]["id"] == "01JOB"

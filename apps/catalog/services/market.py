@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from django.db.models import Count, Q
@@ -29,6 +29,12 @@ class Wanted:
     licence: str = ""
     format: str = ""
     tenant: str = ""
+
+    @classmethod
+    def read(cls, asked: Mapping[str, str]) -> Wanted:
+        """From an address: anything may stand in it."""
+        texts = {name: asked.get(name, "")[:80] for name in ("q", *FACETS)}
+        return cls(**{name: "".join(c for c in text if c.isprintable()) for name, text in texts.items()})
 
     @property
     def filtered(self) -> bool:

@@ -26,6 +26,8 @@ RETRIED = audit.action(
     "model.files-asked", _("{actor} asked again for the files of {name} v{number}"), name=_("Bring files again")
 )
 
+KEY_LIMIT = 64
+
 
 @dataclass(frozen=True)
 class Registration:
@@ -53,7 +55,7 @@ class Registration:
         """What is not right in it, as far as it says for itself."""
         found = naming.one_line("note", self.note, naming.NOTE_LIMIT, needed=False)
         if self.model_id:
-            return found
+            return found if self.model_id.isalnum() else [*found, Fault("model", "unknown-model")]
         found += naming.name_faults(self.name) + naming.one_line("licence", self.licence, naming.LICENCE_LIMIT)
         found += naming.card_faults(self.card) + naming.tag_faults(self.tags)
         return found if self.visibility in list(Visibility) else [*found, Fault("visibility", "choice")]
@@ -63,6 +65,8 @@ class Registration:
 def register(actor: Actor, registration: Registration) -> ModelVersion:
     """Register a version; its files are brought in the background. Raises Denied, Invalid with every fault."""
     actor.require(Permission.MODEL_REGISTER, registration.tenant_id, target=f"tenant:{registration.tenant_id}")
+    if not registration.key.isprintable() or len(registration.key) > KEY_LIMIT:
+        raise Invalid([Fault("key", "unprintable")])
     if known := _same_request(actor, registration):
         return known
     if faults := registration.faults():

@@ -42,9 +42,10 @@ def models(request: HttpRequest) -> HttpResponse:
     actor = request.actor
     clusters, nodes = market.free_nodes(actor)
     if request.GET.get("part") == "fits":
-        shown = RegisteredModel.objects.visible_to(actor).filter(pk__in=request.GET.getlist("id")[:MOST_IDS])
+        ids = [_id(text) for text in request.GET.getlist("id")[:MOST_IDS]]
+        shown = RegisteredModel.objects.visible_to(actor).filter(pk__in=ids)
         return render(request, "catalog/list.html#fits", {"offers": market.offers(shown, nodes)})
-    wanted = _wanted(request)
+    wanted = Wanted.read(request.GET)
     found = market.found_for(actor, wanted).select_related("tenant")
     page = _page(request, found, wanted, nodes)
     facets = _facets(market.facets(actor, wanted), wanted)
@@ -62,13 +63,9 @@ def models(request: HttpRequest) -> HttpResponse:
     return render(request, "catalog/list.html", context)
 
 
-def _wanted(request: HttpRequest) -> Wanted:
-    return Wanted(**{name: request.GET.get(name, "")[:80] for name in ("q", "stage", "licence", "format", "tenant")})
-
-
 def _page(request: HttpRequest, found: RegisteredModelQuerySet, wanted: Wanted, nodes: list[Any]) -> Page:
     """One more than a page is asked for, which tells whether there is another; an id is a place in time."""
-    before, after = request.GET.get("before", "")[:26], request.GET.get("after", "")[:26]
+    before, after = _id(request.GET.get("before", "")), _id(request.GET.get("after", ""))
     if after:
         some = list(found.filter(pk__gt=after).order_by("pk")[: PAGE + 1])
         more_newer, more_older = len(some) > PAGE, True
@@ -82,6 +79,11 @@ def _page(request: HttpRequest, found: RegisteredModelQuerySet, wanted: Wanted, 
     older = f"{query}before={some[-1].pk}" if some and more_older else ""
     newer = f"{query}after={some[0].pk}" if some and more_newer else ""
     return Page(market.offers(some, nodes), older, newer)
+
+
+def _id(text: str) -> str:
+    """A text from an address that may be an id; "" for one that cannot be."""
+    return text if text.isascii() and text.isalnum() and len(text) <= 26 else ""
 
 
 def _facets(counted: dict[str, list[Choice]], wanted: Wanted) -> list[Facet]:
