@@ -64,9 +64,9 @@ test: setup ## everything but what `make prove` does
 prove: setup ## the demo itself: walks in a browser, every page, processes killed at fixed moments
 	$(PY) -m pytest tests/prove -m prove $(ARGS)
 
-contract: setup ## the real control plane (Go, or KUBEBUILDER_ASSETS): the recorded answers, and the walk on it
+contract: setup ## the real control plane (Go, or KUBEBUILDER_ASSETS): the recorded answers, walk and story on it
 	$(PY) -m pytest tests/testbed tests/localcluster -m prove $(ARGS)
-	MAAS_PROVE_CLUSTER=apiserver $(PY) -m pytest tests/prove/test_walk.py -m prove $(ARGS)
+	MAAS_PROVE_CLUSTER=apiserver $(PY) -m pytest tests/prove/test_walk.py tests/prove/test_story.py -m prove $(ARGS)
 
 bench: setup ## speed and memory beside their rivals; ONLY=name for one of them
 	@$(PY) -m tests.bench $(ONLY)

@@ -135,7 +135,9 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         if os.environ.get("MAAS_PROVE_CLUSTER", "small") != "small":
             require("apiserver")
             volcano = os.environ.get("MAAS_PROVE_VOLCANO")
-            parts = replace(SERVER_ONLY, crds=("volcano",), volcano=Path(volcano).absolute() if volcano else None)
+            # Pods that bring a model's files ask for no GPU: the cluster's own scheduler places them.
+            theirs = Path(volcano).absolute() if volcano else None
+            parts = replace(SERVER_ONLY, scheduler=True, crds=("volcano",), volcano=theirs)
             plane = opened.enter_context(control_plane(tmp_path_factory.mktemp("plane"), parts))
             options += ["--kubeconfig", str(plane.kubeconfig), *(("--without", "volcano") if volcano else ())]
         yield Stack(opened.enter_context(demo(None, *options)), plane)

@@ -140,6 +140,7 @@ def test_holds_and_audit_are_exact_at_the_end(story: Story, stack: Stack, began:
 
 def test_no_secret_was_written_down(story: Story, stack: Stack) -> None:
     """The secret, the key and the tokens: the portal keeps the digests of keys and tokens, of nothing else anything."""
+    assert story.key
     canaries = Canaries({"secret": story.canary, "key": story.key})
     for who in (SCIENTIST, ADMIN, OPERATOR):
         canaries.planted[f"token of {who}"] = story.rest(who).http.headers["Authorization"].removeprefix("Bearer ")
