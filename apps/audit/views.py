@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -105,7 +105,7 @@ def _around(request: HttpRequest, form: SearchForm, names: Mapping[str, str]) ->
     asked = {key: request.GET[key] for key in FILTERS if request.GET.get(key)}
     return {
         "typed": typed,
-        "moments": {key: _as_input(typed[key], end=key == "until") for key in ("since", "until")},
+        "moments": {key: _as_input(form.cleaned_data.get(key)) for key in ("since", "until")},
         "chosen": [(key, value, _chip(key, value, names)) for key, value in chosen],
         "actions": _action_groups(),
         "saved": _saved(),
@@ -119,9 +119,9 @@ def _around(request: HttpRequest, form: SearchForm, names: Mapping[str, str]) ->
     }
 
 
-def _as_input(text: str, *, end: bool) -> str:
-    """A time as the browser's field wants it; a day by itself gets its first or last minute."""
-    return f"{text}T{'23:59' if end else '00:00'}" if len(text) == len("2026-11-30") else text[:16]
+def _as_input(moment: datetime | None) -> str:
+    """A time as the browser's field wants it, in the reader's zone; "" for none, or for one that could not be read."""
+    return f"{timezone.localtime(moment):%Y-%m-%dT%H:%M}" if moment else ""
 
 
 def _chip(key: str, value: str, names: Mapping[str, str]) -> str:
@@ -167,6 +167,8 @@ def _row(one: Entry, names: Mapping[str, str]) -> Row:
 def _opened(one: Entry, names: Mapping[str, str]) -> Opened:
     words = services.told(one)
     pairs = changes(one.params)
+    if named := one.params.get("name"):
+        names = {one.target: str(named), **names}
     day = timezone.localtime(one.at).date()
     return Opened(
         row=_row(one, names),

@@ -76,7 +76,11 @@ def test_a_time_is_the_readers_and_a_day_ends_with_it(world: World) -> None:
     assert not SearchForm({"since": "yesterday"}).is_valid()
     assert not SearchForm({"since": "2026-02-30"}).is_valid()
     assert not SearchForm({"since": "2026-11-30", "until": "2026-11-29"}).is_valid()
-    assert browser(world.people[Role.AUDITOR]).get(AUDIT, {"since": "yesterday"}).status_code == 422
+    client = browser(world.people[Role.AUDITOR])
+    assert client.get(AUDIT, {"since": "yesterday", "until": "2026-11-30"}).status_code == 422
+    client.cookies["timezone"] = "Asia/Shanghai"
+    filled = client.get(AUDIT, {"since": "2026-11-29T16:30:00+00:00", "until": "2026-11-30"}).context["moments"]
+    assert filled == {"since": "2026-11-30T00:30", "until": "2026-12-01T00:00"}
 
 
 def test_the_refused_are_found(world: World) -> None:
@@ -171,6 +175,7 @@ def test_an_opened_row_shows_what_was_recorded_before_and_after(world: World) ->
     assert 'aria-expanded="true"' in page
     assert re.search(r"tone-green[^<]*<th scope=\"row\">step</th><td>platform", page)
     assert f"user:{world.scientist.pk}" in page
+    assert "Life of the job first light" in page
 
 
 def test_rest_finds_the_same_and_pages(world: World) -> None:
