@@ -187,7 +187,7 @@ class Impact:
 
     @property
     def left(self) -> int | None:
-        return None if self.total is None else self.total - self.promised
+        return None if self.total is None else max(0, self.total - self.promised)
 
 
 def impact_of(cluster: clusters.Cluster) -> Impact:
