@@ -43,6 +43,10 @@ def row() -> Cluster:
     return Cluster.objects.create(slug="small", name="Small", server="https://127.0.0.1:1")
 
 
+def jobs_kind() -> services.WorkloadKind:
+    return next(kind for kind in services.workloads() if kind.label == LABEL)
+
+
 class Heard(Wakes):
     """Wake-ups that stay here."""
 
@@ -139,7 +143,7 @@ async def test_how_a_pod_ended_is_told_though_the_pod_is_gone_at_once(
     small: SmallCluster, row: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ends: list[services.PodEnd] = []
-    kind = replace(services.workloads()[0], ended=ends.append)
+    kind = replace(jobs_kind(), ended=ends.append)
     monkeypatch.setattr(watching, "workloads", lambda: (kind,))
     async with watch(small, row) as heard:
         made = await in_thread(send, small, pod("e-1", "ROW7", "n-9"))
@@ -200,7 +204,7 @@ async def test_the_sweep_finds_what_events_missed_and_what_nobody_owns(
     small: SmallCluster, row: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orphans: list[services.WorkloadObject] = []
-    kind = replace(services.workloads()[0], known=lambda ids: ids & {"ROW5"}, orphan=orphans.append)
+    kind = replace(jobs_kind(), known=lambda ids: ids & {"ROW5"}, orphan=orphans.append)
     monkeypatch.setattr(watching, "workloads", lambda: (kind,))
     monkeypatch.setattr(watching, "SWEEP_SECONDS", 0.5)
     async with watch(small, row) as heard:
