@@ -9,10 +9,11 @@ class ServingConfig(AppConfig):
         from apps.audit import services as audit
         from apps.catalog import services as catalog
         from apps.clusters import services as clusters
+        from apps.notices import services as notices
         from apps.quotas import services as quotas
         from apps.serving import moves  # noqa: F401  (declares an action that the audit page must know)
         from apps.serving.domain import loglines, manifests
-        from apps.serving.services import background, messages
+        from apps.serving.services import background, messages, waiting
         from apps.streams import services as streams
         from apps.tenants import services as tenants
 
@@ -36,4 +37,5 @@ class ServingConfig(AppConfig):
         )
         audit.register_relatives("model", background.deployments_of_model)
         audit.register_words("deployment.moved", old=messages.phase_name, new=messages.phase_name)
+        notices.register_waiting(waiting.waiting_for)
         audit.register_system("serving", _("Deployment control"))

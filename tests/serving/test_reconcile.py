@@ -28,6 +28,7 @@ from apps.serving.models import Deployment, Replica
 from apps.serving.reconcile import routes
 from apps.serving.reconcile.deployment import reconcile_deployment
 from apps.serving.services import background
+from apps.serving.services.waiting import waiting_for
 from tests.factories import World
 from tests.serving import made
 
@@ -252,6 +253,8 @@ def test_a_model_that_does_not_start_is_given_up_with_its_exit_code(ground: Grou
     assert step(deployment) is P.FAILED
     assert (deployment.reason, deployment.reason_params["code"]) == ("failed.crash", 1)
     assert Notice.objects.get().kind == "deployment.failed"
+    (waiting,) = waiting_for(deployment.owner.actor())
+    assert (waiting.tone, "exit code 1" in str(waiting.note)) == ("red", True)
     step(deployment)
     assert not ground.is_there(objects.DEPLOYMENT)
     ground.end_all()

@@ -56,8 +56,8 @@ def ready_counts(deployments: Iterable[Deployment]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Step:
-    """One stretch of the way to ready. `state` is "done", "now" or "ahead"; `took` is how long it lasted, or lasts so
-    far; `percent` is known while files come."""
+    """One stretch of the way to ready. `state` is "done", "now", "broken" or "ahead"; `took` is how long it lasted, or
+    lasts so far; `percent` is known while files come."""
 
     phase: Phase
     state: str
@@ -66,7 +66,7 @@ class Step:
 
     @property
     def width(self) -> int:
-        return 100 if self.state == "done" else (self.percent or 0)
+        return 100 if self.state in ("done", "broken") else (self.percent or 0)
 
 
 def steps_of(deployment: Deployment, history: list[DeploymentPhase], replicas: list[Replica]) -> list[Step]:
@@ -84,6 +84,7 @@ def steps_of(deployment: Deployment, history: list[DeploymentPhase], replicas: l
     for index, phase in enumerate(order):
         done = index < place or (here is Phase.READY and index == place)
         state = "done" if done else "now" if index == place and here in STARTING else "ahead"
+        state = "broken" if here is Phase.FAILED and index == place else state
         percent = _percent(replicas) if state == "now" and phase is Phase.LOADING else None
         took = spent.get(phase) if phase is not Phase.READY else None
         steps.append(Step(phase, state, took, percent))

@@ -95,9 +95,6 @@ def _ask(request: HttpRequest, template: str, deployment: Deployment) -> HttpRes
 def key_create(request: HttpRequest, deployment_id: str) -> HttpResponse:
     """Make a key; the answer is the page that shows it, this once."""
     deployment = deployment_of(request, deployment_id)
-    query = request.GET.copy()
-    query["tab"] = "keys"
-    request.GET = query  # type: ignore[assignment]  # the page comes back with the tab that shows it
     errors: list[str] = []
     clear = ""
     try:
@@ -111,7 +108,7 @@ def key_create(request: HttpRequest, deployment_id: str) -> HttpResponse:
         errors = [services.problem_text(problem) for problem in invalid.problems]
     except services.NotNow as not_now:
         errors = [_("Nothing was changed: the deployment is “{phase}”.").format(phase=PHASES[not_now.phase])]
-    context = whole(request, deployment) | {"clear_key": clear, "key_errors": errors, "typed": request.POST}
+    context = whole(request, deployment, "keys") | {"clear_key": clear, "key_errors": errors, "typed": request.POST}
     return render(request, "serving/detail.html", context, status=422 if errors else 200)
 
 

@@ -45,22 +45,23 @@ def deployment_of(request: HttpRequest, deployment_id: str) -> Deployment:
 def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
     """The page, or what it asks for again: `?part=state` its head and phases, `?part=tab&tab=…` one tab,
     `?part=code&code=…` one example."""
-    deployment = deployment_of(request, deployment_id)
+    deployment, asked = deployment_of(request, deployment_id), request.GET.get("tab", "")
     match request.GET.get("part"):
         case "state":
             return render(request, "serving/detail.html#state", state(request, deployment) | {"oob": True})
         case "tab":
-            return render(request, "serving/detail.html#tabs", {"deployment": deployment, **tab(request, deployment)})
+            shown = tab(request, deployment, asked)
+            return render(request, "serving/detail.html#tabs", {"deployment": deployment, **shown})
         case "code":
             return render(request, "serving/endpoint.html", {"deployment": deployment, **endpoint(request, deployment)})
-    return render(request, "serving/detail.html", whole(request, deployment))
+    return render(request, "serving/detail.html", whole(request, deployment, asked))
 
 
-def whole(request: HttpRequest, deployment: Deployment) -> dict[str, Any]:
-    """All of the page."""
+def whole(request: HttpRequest, deployment: Deployment, asked: str) -> dict[str, Any]:
+    """All of the page, with the tab that is asked for."""
     return {
         **state(request, deployment),
-        **tab(request, deployment),
+        **tab(request, deployment, asked),
         **endpoint(request, deployment),
         "playground_words": PLAYGROUND_WORDS,
     }
@@ -89,9 +90,8 @@ def state(request: HttpRequest, deployment: Deployment) -> dict[str, Any]:
     }
 
 
-def tab(request: HttpRequest, deployment: Deployment) -> dict[str, Any]:
-    chosen = request.GET.get("tab", "")
-    chosen = chosen if chosen in TABS else TABS[0]
+def tab(request: HttpRequest, deployment: Deployment, asked: str) -> dict[str, Any]:
+    chosen = asked if asked in TABS else TABS[0]
     context: dict[str, Any] = {"tab": chosen, "tabs": [(key, key == chosen) for key in TABS]}
     match chosen:
         case "keys":
