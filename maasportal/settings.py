@@ -167,7 +167,7 @@ UPLOAD_LIMIT = env.int("MAAS_UPLOAD_LIMIT_GIB", default=160) * 2**30
 
 # --- tenants in clusters ----------------------------------------------------------------------------------------------
 
-# What pods of every tenant may reach beyond their namespace, and who may reach them: name=address[@port+port], by comma.
+# What pods of every tenant may reach beyond their namespace, and who may reach them: name=address[@port+port], …
 PORTAL_TENANT_EGRESS = env.list("MAAS_TENANT_EGRESS", default=[])
 PORTAL_TENANT_INGRESS = env.list("MAAS_TENANT_INGRESS", default=[])
 # What the clusters' API servers put before a group of the identity provider (--oidc-groups-prefix).

@@ -55,11 +55,11 @@ class PodEnd:
 class WorkloadKind:
     """A kind of work that upper apps put into clusters.
 
-    `label` is on each of its objects and pods, with the row's id as value; `objects` is the kind of those that stand for
-    a row (group and version, name). `task` is woken with that id when something
-    changed. `topic` gives the stream for its log lines, `parse` reads one of them. `known` says which of some ids have
-    a row; `orphan` is told of an object without one (default: it is left alone and logged). `ended` is told of each pod
-    that ended, before the row is woken for it.
+    `label` is on each of its objects and pods, with the row's id as value; `objects` is the kind of those that stand
+    for a row (group and version, name). `task` is woken with that id when something changed. `topic` gives the stream
+    for its log lines, `parse` reads one of them. `known` says which of some ids have a row; `orphan` is told of an
+    object without one (default: it is left alone and logged). `ended` is told of each pod that ended, before the row is
+    woken for it.
     """
 
     label: str
