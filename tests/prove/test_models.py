@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, expect
 
 from tests.prove import stack as kit
+from tests.prove.browser import desk
 from tests.prove.stack import Rest, Stack, charlm, until
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(300)]
@@ -118,3 +121,26 @@ def test_a_job_without_a_checkpoint_says_so_and_may_be_tried_again(registered: d
     until(lambda: rest.get(f"models/{version['model']}/versions/1")["files"] == "failed", 60)
     gone = rest.http.delete(f"models/{version['model']}", params={"name": f"nothing {KEY}"})
     assert gone.status_code == 204, gone.text
+
+
+def test_an_open_page_follows_a_cordon(chrome: Browser, registered: dict[str, Any], stack: Stack) -> None:
+    nodes = stack.cluster.items("api/v1/nodes")
+    name = next(node["metadata"]["name"] for node in nodes if "nvidia.com/gpu" in node["status"]["allocatable"])
+
+    def cordon(value: bool | None) -> None:
+        patch = {"content": json.dumps({"spec": {"unschedulable": value}})}
+        kind = {"headers": {"Content-Type": "application/merge-patch+json"}}
+        assert stack.cluster.http.patch(f"api/v1/nodes/{name}", **patch, **kind).status_code == 200
+
+    with desk(chrome, stack, kit.SCIENTIST) as scientist:
+        page = scientist.page
+        page.goto(f"/models/{registered['model']}/?version={registered['number']}")
+        places = page.locator("#fits .places .n").first
+        before = places.inner_text()
+        page.wait_for_function("document.getElementById('offline').hidden")
+        cordon(True)
+        try:
+            expect(places).not_to_have_text(before, timeout=5_000)
+        finally:
+            cordon(None)
+        expect(places).to_have_text(before, timeout=5_000)
