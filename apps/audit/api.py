@@ -23,7 +23,7 @@ from apps.audit.models import Entry
 MOST = 200
 
 
-class EntrySerializer(serializers.Serializer[Any]):
+class AuditEntrySerializer(serializers.Serializer[Any]):
     """An entry: what is stored, and the same in words of the reader's language."""
 
     id = serializers.IntegerField()
@@ -40,9 +40,9 @@ class EntrySerializer(serializers.Serializer[Any]):
     request_id = serializers.CharField()
 
 
-class EntriesSerializer(serializers.Serializer[Any]):
+class AuditEntriesSerializer(serializers.Serializer[Any]):
     next = serializers.IntegerField(allow_null=True, help_text="`before` (with `sort=old`: `after`) of the next page.")
-    results = EntrySerializer(many=True)
+    results = AuditEntrySerializer(many=True)
 
 
 _WORDS = {
@@ -69,10 +69,10 @@ PLACE = [
 
 
 class EntriesView(GenericAPIView[Entry]):
-    serializer_class = EntriesSerializer
+    serializer_class = AuditEntriesSerializer
     pagination_class = None
 
-    @extend_schema(operation_id="list_audit_entries", parameters=FILTERS + PLACE, responses=EntriesSerializer)
+    @extend_schema(operation_id="list_audit_entries", parameters=FILTERS + PLACE, responses=AuditEntriesSerializer)
     def get(self, request: Request) -> Response:
         """Entries that this person may see, newest first (`sort=old`: oldest first)."""
         actor, query = request._request.actor, request.query_params
@@ -84,7 +84,7 @@ class EntriesView(GenericAPIView[Entry]):
 
 
 class ExportView(GenericAPIView[Entry]):
-    serializer_class = EntrySerializer
+    serializer_class = AuditEntrySerializer
     pagination_class = None
 
     @extend_schema(
