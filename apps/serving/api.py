@@ -51,7 +51,7 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
         return services.address_of(deployment, settings.GATEWAY_URL) if settings.GATEWAY_URL else ""
 
 
-class DeploySerializer(serializers.Serializer[Any]):
+class DeployModelSerializer(serializers.Serializer[Any]):
     tenant = serializers.SlugField(help_text="The tenant's slug.")
     version = serializers.CharField(max_length=26, help_text="The id of a model's version.")
     name = serializers.CharField()
@@ -59,11 +59,11 @@ class DeploySerializer(serializers.Serializer[Any]):
     replicas = serializers.IntegerField(default=1)
 
 
-class ScaleSerializer(serializers.Serializer[Any]):
+class ScaleDeploymentSerializer(serializers.Serializer[Any]):
     replicas = serializers.IntegerField(min_value=0, help_text="0 stops it.")
 
 
-class RemoveSerializer(serializers.Serializer[Any]):
+class RemoveDeploymentSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="The deployment's name, as a safeguard.")
 
 
@@ -73,22 +73,22 @@ class ReplicaSerializer(serializers.ModelSerializer[Replica]):
         fields = ("pod_name", "node", "stage", "stage_at", "ready", "reason", "restarts", "percent")
 
 
-class KeySerializer(serializers.ModelSerializer[DeploymentKey]):
+class DeploymentKeySerializer(serializers.ModelSerializer[DeploymentKey]):
     class Meta:
         model = DeploymentKey
         fields = ("id", "name", "prefix", "requests_per_minute", "created_at", "last_used_at")
 
 
-class MakeKeySerializer(serializers.Serializer[Any]):
+class MakeDeploymentKeySerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     requests_per_minute = serializers.IntegerField(min_value=LEAST_RATE, max_value=MOST_RATE, default=USUAL_RATE)
 
 
-class NewKeySerializer(KeySerializer):
+class NewDeploymentKeySerializer(DeploymentKeySerializer):
     key = serializers.CharField(help_text="The key itself, told this once.")
 
-    class Meta(KeySerializer.Meta):
-        fields = (*KeySerializer.Meta.fields, "key")  # type: ignore[assignment]
+    class Meta(DeploymentKeySerializer.Meta):
+        fields = (*DeploymentKeySerializer.Meta.fields, "key")  # type: ignore[assignment]
 
 
 _KEY = OpenApiParameter("Idempotency-Key", OpenApiTypes.STR, OpenApiParameter.HEADER, description="Any text ≤ 200.")
@@ -108,12 +108,12 @@ class DeploymentsView(GenericAPIView[Deployment]):
         return self.get_paginated_response(DeploymentSerializer(page, many=True).data)
 
     @extend_schema(
-        operation_id="deploy", request=DeploySerializer, responses={202: DeploymentSerializer}, parameters=[_KEY]
+        operation_id="deploy", request=DeployModelSerializer, responses={202: DeploymentSerializer}, parameters=[_KEY]
     )
     def post(self, request: Request) -> Response:
         """Deploy a version. 202: it is kept, holds its quota, and will be taken to the cluster. The same
         Idempotency-Key and body again answers with the same deployment."""
-        form = DeploySerializer(data=request.data)
+        form = DeployModelSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         actor, sent = _actor(request), form.validated_data
         tenant = accounts.tenant_of(actor, sent["tenant"])
@@ -182,13 +182,15 @@ class ActView(GenericAPIView[Deployment]):
 
 
 class ScaleView(ActView):
-    @extend_schema(operation_id="scale_deployment", request=ScaleSerializer, responses={202: DeploymentSerializer})
+    @extend_schema(
+        operation_id="scale_deployment", request=ScaleDeploymentSerializer, responses={202: DeploymentSerializer}
+    )
     def post(self, request: Request, pk: str) -> Response:
         """Run so many replicas, within the quota; 0 stops it."""
         return self.answer(request, pk)
 
     def act(self, actor: Actor, deployment: Deployment, request: Request) -> None:
-        form = ScaleSerializer(data=request.data)
+        form = ScaleDeploymentSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         services.scale(actor, deployment=deployment, replicas=form.validated_data["replicas"])
 
@@ -214,31 +216,37 @@ class StartView(ActView):
 
 
 class RemoveView(ActView):
-    @extend_schema(operation_id="remove_deployment", request=RemoveSerializer, responses={202: DeploymentSerializer})
+    @extend_schema(
+        operation_id="remove_deployment", request=RemoveDeploymentSerializer, responses={202: DeploymentSerializer}
+    )
     def post(self, request: Request, pk: str) -> Response:
         """Take it away for good, its keys at once."""
         return self.answer(request, pk)
 
     def act(self, actor: Actor, deployment: Deployment, request: Request) -> None:
-        form = RemoveSerializer(data=request.data)
+        form = RemoveDeploymentSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         services.remove(actor, deployment=deployment, typed=form.validated_data["name"])
 
 
 class KeysView(GenericAPIView[DeploymentKey]):
-    serializer_class = KeySerializer
+    serializer_class = DeploymentKeySerializer
     pagination_class = None
 
-    @extend_schema(operation_id="list_deployment_keys", responses=KeySerializer(many=True))
+    @extend_schema(operation_id="list_deployment_keys", responses=DeploymentKeySerializer(many=True))
     def get(self, request: Request, pk: str) -> Response:
         """The keys that open it; only their beginnings are known."""
-        return Response(KeySerializer(services.keys_of(_deployment(request, pk)), many=True).data)
+        return Response(DeploymentKeySerializer(services.keys_of(_deployment(request, pk)), many=True).data)
 
-    @extend_schema(operation_id="make_deployment_key", request=MakeKeySerializer, responses={201: NewKeySerializer})
+    @extend_schema(
+        operation_id="make_deployment_key",
+        request=MakeDeploymentKeySerializer,
+        responses={201: NewDeploymentKeySerializer},
+    )
     def post(self, request: Request, pk: str) -> Response:
         """Make a key; the answer tells it this once."""
         deployment, actor = _deployment(request, pk), _actor(request)
-        form = MakeKeySerializer(data=request.data)
+        form = MakeDeploymentKeySerializer(data=request.data)
         form.is_valid(raise_exception=True)
         sent = form.validated_data
         try:
@@ -249,7 +257,7 @@ class KeysView(GenericAPIView[DeploymentKey]):
             raise exceptions.ValidationError(_errors(invalid)) from invalid
         except services.NotNow as not_now:
             raise _busy(not_now) from not_now
-        return Response({**KeySerializer(key).data, "key": clear}, status=status.HTTP_201_CREATED)
+        return Response({**DeploymentKeySerializer(key).data, "key": clear}, status=status.HTTP_201_CREATED)
 
 
 class KeyView(GenericAPIView[DeploymentKey]):
