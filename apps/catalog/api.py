@@ -21,7 +21,7 @@ from apps.catalog.domain.stages import STEPS
 from apps.catalog.models import ModelVersion, RegisteredModel, StoredFile
 from apps.catalog.services import market, words
 from apps.catalog.services.market import FACETS, Wanted
-from apps.catalog.views.artifacts import streamed
+from apps.catalog.services.sending import streamed
 
 
 class Busy(exceptions.APIException):

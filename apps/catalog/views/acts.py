@@ -15,7 +15,7 @@ from apps.adapters.errors import NotFound, Unavailable
 from apps.catalog import services
 from apps.catalog.models import StoredFile
 from apps.catalog.services import words
-from apps.catalog.views.artifacts import streamed
+from apps.catalog.services.sending import streamed
 from apps.catalog.views.model import model_of, version_of
 
 

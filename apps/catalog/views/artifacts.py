@@ -6,13 +6,10 @@ They know nobody's session; each request shows a short-lived token of one transf
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from asgiref.sync import sync_to_async
-from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_http_methods
@@ -21,13 +18,13 @@ from apps.accounts.scoping import public
 from apps.adapters.errors import NotFound, Unavailable
 from apps.adapters.storage import CHUNK, Full, Mismatch
 from apps.catalog.domain.naming import Invalid
-from apps.catalog.models import StoredFile, Transfer
+from apps.catalog.models import Transfer
 from apps.catalog.moves import Stale
 from apps.catalog.services import arriving, grants, reading
+from apps.catalog.services.sending import streamed
 
 PLAN_LIMIT = 4 << 20
 """Bytes of a plan: 10,000 files with long paths."""
-_RANGE = re.compile(r"bytes=(\d{1,18})-")
 
 View = Callable[..., HttpResponse | StreamingHttpResponse]
 
@@ -140,33 +137,3 @@ def download(request: HttpRequest, digest: str) -> HttpResponse | StreamingHttpR
     if file is None:
         return _told(404, "not-found")
     return streamed(request, file)
-
-
-def streamed(request: HttpRequest, file: StoredFile) -> HttpResponse | StreamingHttpResponse:
-    """A file as an answer, whole or from `Range: bytes=N-` on. Raises Unavailable, NotFound."""
-    match = _RANGE.fullmatch(request.headers.get("Range", ""))
-    start = int(match[1]) if match else 0
-    if match and start >= file.size:
-        refused = HttpResponse(status=416)
-        refused["Content-Range"] = f"bytes */{file.size}"
-        return refused
-    chunks = reading.content(file, start) if file.size else iter(())
-    answer = StreamingHttpResponse(
-        _later(chunks) if isinstance(request, ASGIRequest) else chunks,
-        status=206 if match else 200,
-        content_type="application/octet-stream",
-    )
-    answer["Content-Length"] = str(file.size - start)
-    answer["ETag"] = f'"{file.digest}"'
-    answer["Accept-Ranges"] = "bytes"
-    answer["Cache-Control"] = "private, no-store"
-    if match:
-        answer["Content-Range"] = f"bytes {start}-{file.size - 1}/{file.size}"
-    return answer
-
-
-async def _later(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Under ASGI Django would gather an ordinary iterator in memory before it sends the first byte."""
-    advance = sync_to_async(lambda: next(chunks, b""), thread_sensitive=False)
-    while chunk := await advance():
-        yield chunk
