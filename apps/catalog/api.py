@@ -79,7 +79,7 @@ class VersionSerializer(serializers.ModelSerializer[ModelVersion]):
         }
 
 
-class FileSerializer(serializers.ModelSerializer[StoredFile]):
+class StoredFileSerializer(serializers.ModelSerializer[StoredFile]):
     sha256 = serializers.CharField(source="digest")
 
     class Meta:
@@ -87,7 +87,7 @@ class FileSerializer(serializers.ModelSerializer[StoredFile]):
         fields = ("path", "sha256", "size")
 
 
-class EditSerializer(serializers.Serializer[Any]):
+class ModelEditSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(required=False)
     licence = serializers.CharField(required=False)
     visibility = serializers.CharField(required=False)
@@ -95,7 +95,7 @@ class EditSerializer(serializers.Serializer[Any]):
     tags = serializers.ListField(child=serializers.CharField(), required=False)
 
 
-class StepSerializer(serializers.Serializer[Any]):
+class StageStepSerializer(serializers.Serializer[Any]):
     act = serializers.ChoiceField(choices=sorted(set(STEPS.values())))
     comment = serializers.CharField(required=False, allow_blank=True, default="")
 
@@ -122,11 +122,11 @@ class ModelView(GenericAPIView[RegisteredModel]):
         """One model."""
         return Response(ModelSerializer(_model(request, pk)).data)
 
-    @extend_schema(operation_id="edit_model", request=EditSerializer, responses=ModelSerializer)
+    @extend_schema(operation_id="edit_model", request=ModelEditSerializer, responses=ModelSerializer)
     def patch(self, request: Request, pk: str) -> Response:
         """Change what is said of a model."""
         model = _model(request, pk)
-        form = EditSerializer(data=request.data)
+        form = ModelEditSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         now = {key: getattr(model, key) for key in ("name", "licence", "visibility", "card", "tags")}
         try:
@@ -178,11 +178,11 @@ class VersionView(GenericAPIView[ModelVersion]):
 class StageView(GenericAPIView[ModelVersion]):
     serializer_class = VersionSerializer
 
-    @extend_schema(operation_id="move_stage", request=StepSerializer, responses=VersionSerializer)
+    @extend_schema(operation_id="move_stage", request=StageStepSerializer, responses=VersionSerializer)
     def post(self, request: Request, pk: str, number: int) -> Response:
         """Propose, approve, send back, withdraw or bring back. 409: not from the stage where it is now."""
         version = _version(request, pk, number)
-        form = StepSerializer(data=request.data)
+        form = StageStepSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         try:
             moved = services.move_stage(_actor(request), version=version, **form.validated_data)
@@ -207,13 +207,13 @@ class AgainView(GenericAPIView[ModelVersion]):
 
 
 class FilesView(GenericAPIView[StoredFile]):
-    serializer_class = FileSerializer
+    serializer_class = StoredFileSerializer
     pagination_class = None
 
-    @extend_schema(operation_id="list_files", responses=FileSerializer(many=True))
+    @extend_schema(operation_id="list_files", responses=StoredFileSerializer(many=True))
     def get(self, request: Request, pk: str, number: int) -> Response:
         """The files of a version, with the digest of each."""
-        return Response(FileSerializer(services.files_of(_version(request, pk, number)), many=True).data)
+        return Response(StoredFileSerializer(services.files_of(_version(request, pk, number)), many=True).data)
 
 
 class FileView(GenericAPIView[StoredFile]):
