@@ -31,16 +31,13 @@ def version_of(request: HttpRequest, model_id: str, number: int) -> ModelVersion
 @require_GET
 def model(request: HttpRequest, model_id: str) -> HttpResponse:
     """The page, or what it asks for again: `?part=state` is everything that follows the model, `?part=fits` where it
-    fits now, `?part=tab` one tab."""
+    fits now."""
     found = model_of(request, model_id)
     versions = services.versions_of(request.actor, found)
     version = _chosen(request, found, versions)
     match request.GET.get("part"):
         case "fits":
             return render(request, "catalog/model.html#fits", _fits(request, version))
-        case "tab":
-            context = _tab(request, found, version, versions)
-            return render(request, "catalog/model.html#tabs", {"model": found, "version": version, **context})
         case "state":
             return render(request, "catalog/model.html#state", page_context(request, version, versions))
     return render(request, "catalog/model.html", page_context(request, version, versions))

@@ -61,7 +61,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
         case "ranks":
             return render(request, "jobs/tab.html#rows", _tab(job, "ranks"))
         case "tab":
-            return render(request, "jobs/detail.html#tabs", {"job": job, **_tab(job, tab)})
+            return render(request, "jobs/detail.html#tab", {"job": job, **_tab(job, tab)})
     return render(request, "jobs/detail.html", _state(request, job) | _tab(job, tab) | {"log_words": LOG_WORDS})
 
 

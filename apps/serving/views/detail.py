@@ -51,7 +51,7 @@ def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
             return render(request, "serving/detail.html#state", state(request, deployment) | {"oob": True})
         case "tab":
             shown = tab(request, deployment, asked)
-            return render(request, "serving/detail.html#tabs", {"deployment": deployment, **shown})
+            return render(request, "serving/detail.html#tab", {"deployment": deployment, **shown})
         case "code":
             return render(request, "serving/endpoint.html", {"deployment": deployment, **endpoint(request, deployment)})
     return render(request, "serving/detail.html", whole(request, deployment, asked))
