@@ -59,13 +59,14 @@ check: setup ## style, types, layers, migrations, messages
 
 test: setup ## everything but what `make prove` does
 	$(PY) -m deploy.local.node npm run --silent test
-	$(PY) -m deploy.local.with_servers --with openbao -- $(PY) -m pytest -n 2 -m "not prove" $(ARGS)
+	$(PY) -m deploy.local.with_servers --with openbao -- $(PY) -m pytest -n 3 -m "not prove" $(ARGS)
 
 prove: setup ## the demo itself: walks in a browser, every page, processes killed at fixed moments
-	$(PY) -m pytest tests/prove -m prove $(ARGS)
+	$(PY) -m pytest tests/prove tests/audit -m prove --ignore tests/prove/test_pages.py $(ARGS)
+	$(PY) -m pytest tests/prove/test_pages.py -m prove -n 2 $(ARGS)
 
 contract: setup ## the real control plane (Go, or KUBEBUILDER_ASSETS): the recorded answers, walk and story on it
-	$(PY) -m pytest tests/testbed tests/localcluster -m prove $(ARGS)
+	$(PY) -m pytest tests/testbed tests/localcluster tests/tenants -m prove -n 2 --dist loadfile $(ARGS)
 	MAAS_PROVE_CLUSTER=apiserver $(PY) -m pytest tests/prove/test_walk.py tests/prove/test_story.py -m prove $(ARGS)
 
 bench: setup ## speed and memory beside their rivals; ONLY=name for one of them

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from tests.small_cluster import SmallCluster
 
 
+@pytest.fixture(autouse=True)
+def language() -> Iterator[None]:
+    """A request leaves its reader's language behind in the thread; the next test begins in the portal's own."""
+    from django.utils import translation
+
+    yield
+    translation.deactivate()
+
+
 @pytest.fixture
 def world(db: None) -> World:
     """Two tenants with a place in one cluster, and one person of each role."""
