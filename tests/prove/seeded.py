@@ -138,9 +138,7 @@ def _jobs(world: factories.World, me: User) -> dict[str, Job]:
 def _silent_place(world: factories.World) -> Placement:
     since = timezone.now() - timedelta(minutes=6)
     cluster = Cluster.objects.create(slug="edge-c", name="Edge C", server="http://127.0.0.1:1", unreachable_since=since)
-    return Placement.objects.create(
-        tenant=world.nlp, cluster=cluster, namespace="tenant-nlp-edge", queue="tenant-nlp"
-    )
+    return Placement.objects.create(tenant=world.nlp, cluster=cluster, namespace="tenant-nlp-edge", queue="tenant-nlp")
 
 
 def _history(job: Job, phases: list[Phase], minutes: float = 1.5) -> None:
