@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.prove.stack import Line, Stack
 
@@ -56,6 +57,56 @@ def sign_in(page: Page, username: str, password: str) -> None:
     page.locator("#password").fill(password)
     page.locator("button[type=submit]").click()
     expect(page.locator("nav.rail")).to_be_visible(timeout=20_000)
+
+
+class Office:
+    """Several people, each at a desk of their own, at which they sit down when they are first needed."""
+
+    def __init__(self, chrome: Browser, stack: Stack) -> None:
+        self._chrome, self._stack = chrome, stack
+        self._opened, self._pages = ExitStack(), dict[str, Page]()
+
+    def __enter__(self) -> Office:
+        return self
+
+    def __exit__(self, *trouble: Any) -> bool | None:
+        return self._opened.__exit__(*trouble)
+
+    def page(self, username: str) -> Page:
+        if username not in self._pages:
+            self._pages[username] = self._opened.enter_context(desk(self._chrome, self._stack, username)).page
+        return self._pages[username]
+
+    def sign_in_again(self, username: str) -> None:
+        """Out by the menu, and in anew."""
+        page = self.page(username)
+        choose_in_menu(page, "Account", "Sign out")
+        expect(page.get_by_role("heading", name="You are signed out")).to_be_visible(timeout=20_000)
+        sign_in(page, username, self._stack.password(username))
+
+
+def choose_in_menu(page: Page, menu: str, entry: str) -> None:
+    """An entry of one of the menus at the top."""
+    page.locator("header summary", has_text=f"{menu}:").click()
+    page.locator("header").get_by_role("button", name=entry).click()
+
+
+def go(page: Page, place: str) -> None:
+    """To a place of the rail."""
+    page.get_by_role("navigation", name="Main navigation").get_by_role("link", name=place, exact=True).click()
+    expect(page.get_by_role("link", name=place, exact=True).first).to_have_attribute("aria-current", "page")
+
+
+def needs(page: Page, text: str) -> Locator:
+    """The way to what an open Home says needs this person, by words of it; it comes without a reload."""
+    region = page.get_by_role("region", name="Needs you")
+    return region.get_by_role("listitem").filter(has_text=text).get_by_role("link")
+
+
+def all_text(page: Page) -> str:
+    """Everything the page holds, and what stands in its fields."""
+    typed = page.locator("input, textarea, select").evaluate_all("fields => fields.map(field => field.value)")
+    return "\n".join([page.content(), *typed])
 
 
 def shown_phase(page: Page) -> str:
