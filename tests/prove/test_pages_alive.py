@@ -122,7 +122,7 @@ def test_a_row_of_the_list_changes_where_it_stands_and_a_new_job_is_only_announc
 ) -> None:
     job = portal.seeds.running
     page = desk.new_page()
-    page.goto("/jobs/")
+    page.goto("/jobs/?state=running")
     page.wait_for_timeout(800)
     before = page.locator("tbody tr").evaluate_all("rows => rows.map((row) => row.id)")
     portal.change("UPDATE jobs_job SET attempt = 3 WHERE id = %s", job.pk)
