@@ -73,7 +73,7 @@ def test_one_of_two_decisions_at_once_counts(story: Story) -> None:
         ]
     assert sorted(answers) == [200, 409]
     history = [event["kind"] for event in story.rest(ADMIN).get(path)["history"]]
-    assert ("approved" in history) != ("rejected" in history), history
+    assert ("team-approved" in history) != ("rejected" in history), history
 
 
 def test_a_secret_is_whole_or_not_there(story: Story, stack: Stack) -> None:

@@ -10,6 +10,7 @@ from apps.accounts.types import Actor
 from apps.catalog import services as catalog
 from apps.catalog.services import Fault, Invalid, Registration
 from apps.jobs.domain.manifests import object_name
+from apps.jobs.domain.phases import Phase
 from apps.jobs.domain.templates import TEMPLATES
 from apps.jobs.models import Job
 from apps.jobs.services.reading import progress_of
@@ -21,7 +22,7 @@ PRIVATE = frozenset({"environment", "secrets"})
 
 def may_have_checkpoint(job: Job) -> bool:
     """Whether a checkpoint can be there already, as far as is known without looking into the job's volume."""
-    if job.running_at is None:
+    if job.running_at is None and job.state is not Phase.SUCCEEDED:  # one that was quick may not have been seen to run
         return False
     every = job.document.get("checkpoint_every")
     return not every or (progress_of([job])[job.pk].step or 0) >= int(every)
