@@ -73,6 +73,12 @@ def test_a_checkpoint_comes_file_by_file_and_lies_under_its_digests(pod: Pod, st
     assert pod.put("manifest.json", b"{}").status_code == 401, "its token ended with its work"
 
 
+def test_a_pod_whose_worker_died_before_it_said_so_brings_its_files(pod: Pod) -> None:
+    Transfer.objects.filter(pk=pod.transfer.pk).update(phase=Moving.ASKED, started_at=None)
+    pod.bring({"a.npy": b"abc"})
+    assert pod.phase == Moving.READING
+
+
 def test_bytes_with_another_digest_or_length_are_refused_and_leave_nothing(pod: Pod, storage_folder: Path) -> None:
     pod.plan(FILES)
     for wrong in (b"[]", b"{", b"{}}"):

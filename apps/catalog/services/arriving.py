@@ -49,6 +49,7 @@ def accept_plan(transfer: Transfer, document: Mapping[str, Any]) -> list[str]:
     """
     files = read_plan(document.get("files"), settings.UPLOAD_LIMIT)
     version = ModelVersion.objects.for_system().select_for_update().get(pk=transfer.version_id)
+    _note_that_it_came(transfer)
     _require_carrying(transfer)
     wanted = {(file.path, file.digest) for file in files}
     stale = [old for old in StoredFile.objects.filter(version=version) if (old.path, old.digest) not in wanted]
@@ -131,6 +132,13 @@ class _Progress:
             Transfer.objects.filter(pk=self._transfer.pk).update(received=received, token_until=until)
             if version := self._transfer.version:
                 hint(version.model.topic)
+
+
+def _note_that_it_came(transfer: Transfer) -> None:
+    """A worker that died between sending the pod and saying so left that to the pod."""
+    row = Transfer.objects.select_for_update().get(pk=transfer.pk)
+    if row.state is Moving.ASKED:
+        moves.move(row, Moving.CARRYING)
 
 
 def _require_carrying(transfer: Transfer) -> None:
