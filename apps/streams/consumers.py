@@ -1,9 +1,10 @@
 """The one socket of a page: hints for what it shows, log lines and points for what it follows.
 
 The page says `{"op": "subscribe", "topic", "cursor": text|null, "log": bool}` and `{"op": "unsubscribe", "topic"}`.
-It is told `{"t": "hint", "topic"}`, `{"t": "log"|"points", "topic", "cursor", "frames": […]}` and
-`{"t": "gap", "topic", "n"}`: n lines are missing (null: nobody knows), and points may be. It is closed with 4400 (not
-understood), 4401 (sign in), 4403 (may not follow that, or no longer) and 1013 (reads too slowly).
+It is told `{"t": "hint", "topic"}`, `{"t": "log"|"points", "topic", "cursor", "frames": […]}`, `{"t": "gap", "topic",
+"n"}`: n lines are missing (null: nobody knows), and points may be, and every 30 s `{"t": "beat"}`: a page that hears
+nothing knows that it is cut off. It is closed with 4400 (not understood), 4401 (sign in), 4403 (may not follow that, or
+no longer) and 1013 (reads too slowly).
 """
 
 from __future__ import annotations
@@ -119,6 +120,7 @@ class PageConsumer(AsyncWebsocketConsumer):
         while True:
             await asyncio.sleep(RECHECK_SECONDS)
             await self._judge()
+            await self._say({"t": "beat"})
 
     async def _judge(self) -> None:
         """Ask again who this is and what they may follow."""

@@ -8,6 +8,9 @@ import { toast, words } from "./toast.js";
 const SIGNED_OUT = 4401;
 const REFUSED = 4403;
 const TOPICS_LIMIT = 32;
+// A network that goes away says nothing to an open socket, so silence is judged here: the server speaks every 30 s.
+const CONNECT_MS = 10_000;
+const SILENT_MS = 75_000;
 
 /** @type {Map<string, {cursor: string|null, listener: object|null, told: boolean}>} */
 const topics = new Map();
@@ -17,6 +20,7 @@ const hints = new Throttle((names) => {
 });
 let socket = null;
 let timer = 0;
+let alarm = 0;
 let wasOpen = false;
 let over = false;
 
@@ -62,13 +66,30 @@ function connect() {
   clearTimeout(timer);
   const address = new URL("/ws/", location.href);
   address.protocol = address.protocol.replace("http", "ws");
-  socket = new WebSocket(address);
-  socket.addEventListener("open", opened);
-  socket.addEventListener("message", ({ data }) => heard(JSON.parse(data)));
-  socket.addEventListener("close", ({ code }) => closed(code));
+  const mine = new WebSocket(address);
+  socket = mine;
+  const now = (handler) => (event) => mine === socket && handler(event);
+  mine.addEventListener("open", now(opened));
+  mine.addEventListener("message", now(({ data }) => heard(JSON.parse(data))));
+  mine.addEventListener("close", now(({ code }) => closed(code)));
+  expectWord(CONNECT_MS);
+}
+
+function expectWord(within) {
+  clearTimeout(alarm);
+  alarm = setTimeout(drop, within);
+}
+
+/** Give the socket up without waiting for it to end: the network is gone, or nothing was heard for too long. */
+function drop() {
+  const lost = socket;
+  if (!lost) return;
+  closed();
+  lost.close();
 }
 
 function opened() {
+  expectWord(SILENT_MS);
   backoff.reset();
   document.getElementById("offline").hidden = true;
   for (const known of topics.values()) known.told = false;
@@ -92,6 +113,7 @@ function send(message) {
 }
 
 function heard(message) {
+  expectWord(SILENT_MS);
   const known = topics.get(message.topic);
   if (!known) return;
   if (message.t === "hint") {
@@ -106,6 +128,7 @@ function heard(message) {
 
 function closed(code) {
   socket = null;
+  clearTimeout(alarm);
   if (code === SIGNED_OUT || code === REFUSED) {
     over = true;
     toast(code === SIGNED_OUT ? words.signedOut : words.refused, "failed", true);
@@ -116,6 +139,7 @@ function closed(code) {
 }
 
 window.addEventListener("online", connect);
+window.addEventListener("offline", drop);
 window.addEventListener("pageshow", ({ persisted }) => persisted && connect());
 document.body.addEventListener("htmx:afterSettle", scan);
 scan();

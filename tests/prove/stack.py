@@ -270,6 +270,19 @@ class Stack:
         else:
             assert self.demo.kill(name), f"{name} does not run"
 
+    @contextmanager
+    def frozen(self, name: str) -> Iterator[None]:
+        """A program that says nothing and takes nothing, with its connections open."""
+        parent = psutil.Process(int(self.supervisor.states()[name]["pid"]))
+        processes = [parent, *parent.children(recursive=True)]
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.resume()
+
     def rank_process(self, job_id: str, rank: int) -> psutil.Process | None:
         """The training process of a rank, which a shim of the node agent started."""
         master = f"j-{job_id.lower()}-master-0"

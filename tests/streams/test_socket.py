@@ -217,6 +217,14 @@ async def test_a_session_that_ended_closes_the_page_in_time(
         assert await closed(socket) == 4401
 
 
+async def test_a_quiet_page_hears_a_beat(place: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page cannot see the server's pings; without a word it could not tell quiet from cut off."""
+    monkeypatch.setattr(consumers, "RECHECK_SECONDS", 0.1)
+    async with page(place["member"]) as socket:
+        await socket.connect()
+        assert await socket.receive_json_from(3) == {"t": "beat"}
+
+
 @pytest.mark.parametrize("followed", [5000, 150])
 async def test_a_slow_page_reads_what_it_missed_from_the_buffer(
     place: dict[str, Any], monkeypatch: pytest.MonkeyPatch, followed: int
