@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from apps.adapters.errors import Refused, Unavailable
+from apps.adapters.errors import NotFound, Refused, Unavailable
 from apps.adapters.kubernetes import answers, objects
 
 RECORDED = json.loads((Path(__file__).parents[1] / "cases/kubernetes/answers.json").read_text())
@@ -63,6 +63,18 @@ def test_no_body_breaks_the_reader(code: int, body: bytes) -> None:
     assert isinstance(error, Unavailable | Refused)
     assert "\x1b" not in error.text
     assert "\x00" not in error.text
+
+
+def test_a_kubelet_that_does_not_know_the_pod_yet_does_not_say_that_it_is_gone() -> None:
+    path, message = "/api/v1/namespaces/a/pods/p/log", "the server could not find the requested resource ( pods/log p)"
+    status = {"kind": "Status", "code": 404, "reason": "NotFound", "message": message}
+
+    def failure(kind: str) -> Exception:
+        body = json.dumps(status | {"details": {"name": "p", "kind": kind}}).encode()
+        return answers.failure(answers.read(404, {}, body, path))
+
+    assert isinstance(failure("pods/log"), answers.NodeGone)
+    assert isinstance(failure("pods"), NotFound)
 
 
 # --- paths and parameters -------------------------------------------------------------------------------------------

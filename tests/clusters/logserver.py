@@ -12,6 +12,11 @@ from urllib.parse import parse_qs, urlsplit
 
 SECOND = 1_000_000_000
 START = 1_790_000_000 * SECOND
+UNKNOWN = {
+    "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404,
+    "message": "the server could not find the requested resource ( pods/log p)",
+    "details": {"name": "p", "kind": "pods/log"},
+}  # fmt: skip
 
 
 def stamp(ns: int) -> str:
@@ -42,6 +47,12 @@ class LogServer:
     dice: random.Random | None = None
     cut_chance: float = 0.0
     silent: bool = False
+    deaths: list[float] = field(default_factory=list)
+    """The node dies after these parts of the next answers: the API server then ends them as if that were all."""
+    unknown: int = 0
+    """How often yet the node, just started, knows no pods."""
+    pod_outages: int = 0
+    """How often yet the API server has no answer about the pod itself."""
     requests: int = 0
     cuts: int = 0
     port: int = 0
@@ -72,6 +83,10 @@ class LogServer:
             writer.transport.abort()
 
     async def _pod(self, writer: asyncio.StreamWriter) -> None:
+        if self.pod_outages:
+            self.pod_outages -= 1
+            writer.transport.abort()
+            return
         metadata = {"name": "p", "namespace": "ns", "uid": self.uid, "creationTimestamp": stamp(self.born)[:19] + "Z"}
         body = json.dumps({"kind": "Pod", "apiVersion": "v1", "metadata": metadata}).encode()
         writer.write(
@@ -86,6 +101,12 @@ class LogServer:
             writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
             await writer.drain()
             return
+        if self.unknown:
+            self.unknown -= 1
+            body = json.dumps(UNKNOWN).encode()
+            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+            await writer.drain()
+            return
         log = self.runs[-2 if previous else -1]
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n")
         since = 0
@@ -96,6 +117,9 @@ class LogServer:
         while True:
             part = b"".join(f"{stamp(ns)} ".encode() + text + b"\n" for ns, text in log.lines[at:] if ns >= since)
             at = len(log.lines)
+            if part and self.deaths:
+                await self._send(part[: int(len(part) * self.deaths.pop(0))], writer)
+                break
             if not await self._send(part, writer):
                 return
             if "follow" not in query or log.ended:

@@ -14,6 +14,7 @@ import pytest
 from apps.adapters.kubernetes import Endpoint, objects
 from apps.adapters.kubernetes.stream import StreamReader
 from apps.clusters.services.registry import WorkloadKind
+from apps.clusters.watch import follow
 from apps.clusters.watch.database import in_thread
 from apps.clusters.watch.follow import Follower, Run, Target
 from apps.jobs.domain.loglines import parse
@@ -126,7 +127,7 @@ async def test_a_killed_watch_goes_on_where_it_was(topic: str) -> None:
 
 async def test_two_followers_write_each_line_once(topic: str) -> None:
     """A stopped process that wakes up beside its successor must not write again (a lease alone cannot prevent that)."""
-    async with LogServer(dice=random.Random(1), cut_chance=0.05) as server:
+    async with LogServer(dice=random.Random(1), cut_chance=0.02) as server:
         run = Run(0, False)
         async with following(server, topic, run) as (a, first), following(server, topic, run) as (b, second):
             for number in range(3_000):
@@ -169,6 +170,47 @@ async def test_a_restarted_container_gives_its_last_words_first(topic: str) -> N
         follower.update(Run(1, True))
         await asyncio.wait_for(task, 10)
     assert texts(topic) == ["first run", "last words", "second run"]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_node_that_dies_while_its_last_lines_are_read_loses_none(topic: str, begun: bool) -> None:
+    """An API server ends its answer well though the node went away in the middle of it: that is not the log's end."""
+    async with LogServer() as server:
+        for number in range(1_000):
+            server.runs[-1].write(START + number * 1_000_000, b"n%d" % number)
+            if begun and number == 400:
+                async with following(server, topic, Run(0, False)):
+                    await until(lambda: len(texts(topic)) == 401)
+        server.deaths, server.unknown, server.runs[-1].ended = [0.0, 0.7, 0.6], 2, True
+        async with following(server, topic, Run(0, True)) as (_, task):
+            await asyncio.wait_for(task, 10)
+    assert texts(topic) == [f"n{number}" for number in range(1_000)]
+    assert gaps(topic) == 0
+
+
+async def test_a_stream_that_stays_open_after_the_end_is_not_waited_for(
+    topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "LOOK_SECONDS", 0.2)
+    async with LogServer() as server, following(server, topic, Run(0, False)) as (follower, task):
+        server.runs[-1].write(START, b"first")
+        await until(lambda: texts(topic) == ["first"])
+        server.silent = True
+        server.runs[-1].write(START + 1, b"last words")
+        server.runs[-1].ended = True
+        follower.update(Run(0, True))
+        await asyncio.wait_for(task, 10)
+    assert texts(topic) == ["first", "last words"]
+
+
+async def test_a_line_is_not_lost_when_its_pod_cannot_be_asked_for(topic: str) -> None:
+    async with LogServer(pod_outages=2) as server:
+        for number in range(3):
+            server.runs[-1].write(START + number, b"n%d" % number)
+        server.runs[-1].ended = True
+        async with following(server, topic, Run(0, True)) as (_, task):
+            await asyncio.wait_for(task, 10)
+    assert texts(topic) == ["n0", "n1", "n2"]
 
 
 async def test_lines_that_are_no_text_do_no_harm(topic: str) -> None:

@@ -24,7 +24,7 @@ CREDENTIAL_RETRY = 30.0
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 # Quota, Pod Security and other admission say 403 Forbidden too; only RBAC names the account.
-_RBAC = re.compile(r'User "[^"]*" cannot ')
+_RBAC = re.compile(r'User "([^"]*)" cannot ')
 
 
 class NotInstalled(Refused):
@@ -36,11 +36,22 @@ class AnotherObject(Conflict):
 
 
 class NodeGone(Refused):
-    """A pod's log cannot be had because its node is gone or does not listen."""
+    """A pod's log cannot be had because its node is gone, does not listen, or does not know the pod (yet)."""
 
 
 class RightMissing(Refused):
-    """Our own account lacks a right. A server that has just started says so too, until it has read the roles."""
+    """The account that asked lacks a right. A server that has just started says so too, until it has read the roles.
+
+    `account` is (namespace, name) of the service account, two empty texts for another user.
+    """
+
+    def __init__(self, text: str, *, code: int | None = None, account: tuple[str, str] = ("", "")) -> None:
+        super().__init__(text, code=code)
+        self.account = account
+
+
+class AccountMissing(RightMissing):
+    """The account that was to ask is not there, so it has no rights at all."""
 
 
 class CredentialRefused(Unavailable):
@@ -91,6 +102,8 @@ def failure(answer: Answer) -> OutsideError:
     if issubclass(kind, Unavailable):
         wait = CREDENTIAL_RETRY if kind is CredentialRefused else 1.0
         return kind(text, code=answer.code, retry_after=answer.retry_after if answer.retry_after is not None else wait)
+    if issubclass(kind, RightMissing):
+        return kind(text, code=answer.code, account=_account(answer))
     return kind(text, code=answer.code)
 
 
@@ -139,6 +152,13 @@ def _forbidden(answer: Answer) -> type[OutsideError]:
     return RightMissing if _RBAC.search(answer.text) else Refused
 
 
+def _account(answer: Answer) -> tuple[str, str]:
+    """Read from the server's words, as those about Secrets are kept from everybody else."""
+    found = _RBAC.search(answer.text)
+    parts = found[1].split(":") if found else []
+    return (parts[2], parts[3]) if len(parts) == 4 and parts[:2] == ["system", "serviceaccount"] else ("", "")
+
+
 def _conflict(answer: Answer) -> type[Conflict]:
     lost = answer.code == 422 or "precondition" in answer.text or "uid mismatch" in answer.text
     return AnotherObject if lost else Conflict
@@ -148,7 +168,8 @@ def _node_gone(answer: Answer) -> bool:
     pod = answer.path.split("/")[-2]
     if answer.code == 404:
         named = answer.details.get("name")
-        return bool(named) and named != pod  # it names the node, and calls it a pod
+        # It names the node, and calls it a pod; or it passes on that a kubelet just started knows no pods yet.
+        return bool(named) and (named != pod or answer.details.get("kind") == "pods/log")
     return answer.code in (500, 502) and not answer.reason and "dial tcp" in answer.text
 
 

@@ -139,7 +139,8 @@ class StreamReader:
         `params`: follow, previous, since_time, tail_lines, timestamps. Raises NodeGone too.
         """
         query = objects.query(container=container, **params)
-        async with self._stream(f"{objects.checked(path)}/log", query) as response:
+        silence = SILENCE_SECONDS if params.get("follow") else READ_SECONDS
+        async with self._stream(f"{objects.checked(path)}/log", query, silence) as response:
             async for chunk in response.aiter_raw():
                 yield chunk
 

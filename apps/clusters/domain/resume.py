@@ -75,6 +75,11 @@ class Resumer:
         self._seen: Counter[tuple[int, int]] = Counter()
         self._oldest = 0
 
+    @property
+    def found(self) -> bool:
+        """Whether the place has been reached."""
+        return not self._seeking
+
     def take(self, line: LogLine) -> Taken | None:
         """None for a line that was taken before."""
         gap_since = None

@@ -14,6 +14,7 @@ from django.db import Error as DatabaseError
 from redis.exceptions import RedisError
 
 from apps.adapters.errors import NotFound, OutsideError, Unavailable
+from apps.adapters.kubernetes.answers import NodeGone
 from apps.adapters.kubernetes.stream import StreamReader
 from apps.clusters.domain.loglines import Joiner, LogLine, Splitter, shown, stamped
 from apps.clusters.domain.resume import Place, Resumer, Taken
@@ -26,6 +27,8 @@ log = structlog.get_logger(__name__)
 FRAME_SECONDS = 0.05
 FRAME_BYTES = 64 << 10
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+LOOK_SECONDS = 5.0
+"""A followed log that is silent this long is looked at: whether the container that it comes from still runs."""
 NEVER = 2**63 - 1
 
 
@@ -102,6 +105,9 @@ class Follower:
         self._stored = ""
         self._batch, self._joiner = _Batch(), Joiner()
         self._until: int | None = None
+        self._found = False
+        """Whether the last answer went as far as the place that was known: else it was cut, or the log is empty or
+        rotated."""
 
     def update(self, run: Run) -> None:
         """The cluster says something new of the container."""
@@ -117,6 +123,7 @@ class Follower:
     async def run(self) -> None:
         pause = FIRST_PAUSE
         while True:
+            self._news.clear()  # before it is looked at: what comes from here on cuts the pause short
             self._batch, self._joiner = _Batch(), Joiner()
             moved = self._stored
             try:
@@ -136,7 +143,6 @@ class Follower:
             pause = min(pause * 2, LONGEST_PAUSE)
 
     async def _pause(self, seconds: float) -> None:
-        self._news.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._news.wait()
@@ -149,11 +155,11 @@ class Follower:
         if place.restarts < run.restarts:
             await self._finish_earlier(place, run)
             return False
-        if not place.done:
+        if not place.done and run.has_ended:
             # Only a request made after the end is known shows all of it; one that follows may have been cut short.
-            place = await self._read(place, follow=not run.has_ended)
-            if run.has_ended:
-                await self._flush(place.ended())
+            await self._flush((await self._read_rest(place)).ended())
+        elif not place.done:
+            await self._read(place, follow=True)
         return run.has_ended and run == self._run
 
     async def _finish_earlier(self, place: Place, run: Run) -> None:
@@ -161,14 +167,23 @@ class Follower:
         lost = place.restarts + 1 < run.restarts
         if not place.done and not lost:
             try:
-                place = await self._read(place, follow=False, previous=True)
-            except Unavailable:
+                place = await self._read_rest(place, previous=True)
+            except (Unavailable, NodeGone):
                 raise
             except OutsideError:
                 lost = True
         if lost:
             self._batch.gap = streams.Gap(place.latest, time.time_ns())
         await self._flush(Place(restarts=run.restarts))
+
+    async def _read_rest(self, place: Place, *, previous: bool = False) -> Place:
+        """Read a run that has ended until its end is found behind what is known: when a node goes away in the middle of
+        a log, the API server ends its answer as well as at the log's own end."""
+        quiet = 0
+        while quiet < (1 if self._found else 3):
+            known, place = place, await self._read(place, follow=False, previous=previous)
+            quiet = quiet + 1 if place == known else 0
+        return place
 
     async def _read(self, place: Place, *, follow: bool, previous: bool = False) -> Place:
         """Take lines from one request until it ends; raises when it was cut. Returns the place after the last line."""
@@ -178,24 +193,33 @@ class Follower:
             follow=follow, previous=previous, since_time=place.since_time, timestamps=True,
         )  # fmt: skip
         try:
-            async with aclosing(chunks), aclosing(self._timed(chunks, resumer)) as timed:
+            async with aclosing(chunks), aclosing(self._timed(chunks, resumer, self._run if follow else None)) as timed:
                 async for chunk in timed:
                     await self._take(splitter.feed(chunk), resumer)
         except Unavailable:
             # Whole lines that came before the cut are good. (After any other failure they are read again.)
             await self._flush(resumer.place)
             raise
-        if not follow:
-            await self._take(splitter.rest(), resumer)
+        self._found = resumer.found and resumer.place.at > 0
+        if not follow and resumer.found and resumer.place == place:
+            await self._take(splitter.rest(), resumer)  # a line without its end is one only if no more of it comes
         await self._flush(resumer.place)
         return resumer.place
 
-    async def _timed(self, chunks: AsyncGenerator[bytes], resumer: Resumer) -> AsyncGenerator[bytes]:
-        """The chunks; while none comes, frames leave on time."""
+    async def _timed(
+        self, chunks: AsyncGenerator[bytes], resumer: Resumer, followed: Run | None
+    ) -> AsyncGenerator[bytes]:
+        """The chunks; while none comes, frames leave on time, and a followed run is not waited for once it is over.
+        (A stream whose node has died may stay open for ever.)"""
         while True:
             coming = asyncio.ensure_future(anext(chunks, None))
             try:
-                while not (await asyncio.wait({coming}, timeout=self._batch.wait))[0]:
+                while True:
+                    wait = self._batch.wait
+                    if (await asyncio.wait({coming}, timeout=LOOK_SECONDS if wait is None else wait))[0]:
+                        break
+                    if wait is None and followed and (self._is_gone or self._run != followed):
+                        raise Unavailable("The log's stream did not end with its container.")
                     await self._flush(resumer.place)
                 chunk = await coming
             finally:
@@ -212,7 +236,11 @@ class Follower:
             taken = resumer.take(line)
             if taken is not None:
                 if self._until is None:
-                    self._until = await self._bound(proven=before.at > 0 and taken.gap_since is None)
+                    try:
+                        self._until = await self._bound(proven=before.at > 0 and taken.gap_since is None)
+                    except OutsideError:
+                        resumer.place = before  # this line is still to be taken
+                        raise
                 if line.at >= self._until:
                     await self._flush(before.ended())
                     raise Replaced

@@ -63,8 +63,7 @@ class PodLogs:
         if response.status_code != 200:
             text = (await response.aread()).decode("utf-8", "replace")
             await response.aclose()
-            reason = {400: "BadRequest", 404: "NotFound"}.get(response.status_code, "InternalError")
-            raise StatusError(response.status_code, reason, text.strip() or "the node's agent gave no log")
+            raise _refusal(response.status_code, text.strip() or "the node's agent gave no log", request.name)
         return Answer(200, content_type=TEXT, stream=_pieces(response))
 
     async def _open(self, address: str, path: str) -> httpx.Response:
@@ -79,6 +78,14 @@ class PodLogs:
                 self._schemes[address] = scheme
                 return response
         raise StatusError(500, "", f'Get "https://{address}{path}": dial tcp {address}: connect: {failure}')
+
+
+def _refusal(code: int, text: str, pod: str) -> StatusError:
+    """What is passed on of an agent's refusal."""
+    if code == 404:
+        told = f"the server could not find the requested resource ( pods/log {pod})"
+        return StatusError(404, "NotFound", told, {"name": pod, "kind": "pods/log"})
+    return StatusError(code, "BadRequest" if code == 400 else "InternalError", text)
 
 
 async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
