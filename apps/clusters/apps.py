@@ -18,3 +18,4 @@ class ClustersConfig(AppConfig):
         services.register_due("secrets.tend", secrets.due_loans)
         quotas.register_figures(services.pool_figures)
         audit.register_system("register_cluster", _("Command line"))
+        audit.register_target("accelerator", audit.TargetKind(_("the accelerator")))

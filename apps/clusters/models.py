@@ -51,9 +51,20 @@ class Cluster(models.Model):
         return f"cluster.{self.pk}"
 
 
+class ClusterNodeQuerySet(models.QuerySet["ClusterNode"]):
+    """Nodes belong to the platform as clusters do."""
+
+    def visible_to(self, actor: Actor) -> Self:
+        return self.all() if actor.may(Permission.CLUSTER_VIEW) else self.none()
+
+    def for_system(self) -> Self:
+        return self.all()
+
+
 class ClusterNode(models.Model):
-    """A node as last seen. `total` and `used` count accelerators of the extended resource `resource`; nodes without any
-    have none. `schedulable` is false for cordoned nodes."""
+    """A node as last seen, written by the watch process only. `total` and `used` count accelerators of the extended
+    resource `resource`; nodes without any have none. `schedulable` is false for cordoned nodes. `problem` is one of
+    domain.nodes.Problem; `facts` and `held` are as domain.nodes.see() makes them, and `digest` stands for all of it."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=253)
@@ -63,10 +74,39 @@ class ClusterNode(models.Model):
     used = models.PositiveIntegerField(default=0)
     ready = models.BooleanField(default=False)
     schedulable = models.BooleanField(default=True)
+    tainted = models.BooleanField(default=False)
+    accelerator = models.CharField(max_length=40, blank=True)
+    physical = models.PositiveIntegerField(default=0)
+    device_memory = models.PositiveBigIntegerField(null=True)
+    pool = models.CharField(max_length=63, blank=True)
+    fabric = models.CharField(max_length=253, blank=True)
+    free_cpu = models.PositiveBigIntegerField(null=True)
+    free_memory = models.PositiveBigIntegerField(null=True)
+    free_pods = models.PositiveIntegerField(null=True)
+    problem = models.CharField(max_length=20, blank=True)
+    facts = models.JSONField(default=dict)
+    held = models.JSONField(default=list)
+    digest = models.CharField(max_length=32, blank=True)
+    changed_at = models.DateTimeField(db_default=Now())
+
+    objects = ClusterNodeQuerySet.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["cluster", "name"], name="node_once")]
         ordering = ["name"]
+
+
+class AcceleratorEntry(models.Model):
+    """What operators know of an accelerator beyond what the release ships; `body` as domain.accelerators.read() takes
+    it. An entry with a shipped one's slug stands in its place."""
+
+    slug = models.CharField(primary_key=True, max_length=40)
+    body = models.JSONField()
+    changed_by = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+", null=True)
+    changed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["slug"]
 
 
 class WatchLease(models.Model):

@@ -31,7 +31,7 @@ class Late(exceptions.APIException):
 class QuotaPoolSerializer(serializers.Serializer[Any]):
     tenant = serializers.SlugField()
     cluster = serializers.SlugField(help_text="The cluster's slug.")
-    resource = serializers.CharField(help_text="Such as nvidia.com/gpu.")
+    resource = serializers.CharField(help_text="The extended resource, as nodes offer it.")
     base = serializers.IntegerField(help_text="What the tenant has lastingly.")
     granted = serializers.IntegerField(help_text="What requests add to it now.")
     limit = serializers.IntegerField()
@@ -43,7 +43,7 @@ class QuotaPoolSerializer(serializers.Serializer[Any]):
 
 class QuotaAmountSerializer(serializers.Serializer[Any]):
     cluster = serializers.CharField(help_text="The cluster's slug.")
-    resource = serializers.CharField(help_text="Such as nvidia.com/gpu.")
+    resource = serializers.CharField(help_text="The extended resource, as nodes offer it.")
     amount = serializers.CharField(help_text="A quantity that is a whole number: 8, “8”, “1e1”.")
 
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from apps.accounts.scoping import TenantOwnedQuerySet
 from apps.accounts.types import Actor, Permission
+from apps.clusters.services.catalogue import default_resource
 from apps.quotas.services import Pool
 from apps.tenants.domain.drift import Found
 
@@ -43,7 +44,7 @@ class Placement(models.Model):
     cluster = models.ForeignKey("clusters.Cluster", on_delete=models.PROTECT, related_name="+")
     namespace = models.CharField(max_length=63)
     queue = models.CharField(max_length=63)
-    accelerator = models.CharField(max_length=120, default="nvidia.com/gpu")
+    accelerator = models.CharField(max_length=120, default=default_resource)
     state = models.CharField(max_length=8, choices=State, default=State.ASKED)
     problem = models.TextField(blank=True)
     steps = models.JSONField(default=list)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.clusters.domain.capacity import NodeSpace, accelerator, capacity_of, count
+from apps.clusters.domain.capacity import NodeSpace, capacity_of, count
 from apps.clusters.domain.loglines import TEXT_LIMIT, Joiner, LogLine, Splitter, stamped
 from apps.clusters.domain.resume import Place, Resumer
 from tests.clusters.logserver import START, stamp
@@ -116,11 +116,6 @@ def test_a_gang_does_not_mix_products_nor_use_what_cannot_be_used() -> None:
 def test_quantities_are_bounded(text: str, number: int) -> None:
     """07-qty-gpu-1e400: the API server accepts it."""
     assert count(text) == number
-
-
-def test_the_accelerator_of_a_node() -> None:
-    assert accelerator({"cpu": "8", "nvidia.com/gpu": "8"}) == ("nvidia.com/gpu", 8)
-    assert accelerator({"cpu": "8"}) == ("", 0)
 
 
 def test_lines_that_are_alike_need_not_stand_together() -> None:

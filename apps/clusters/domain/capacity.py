@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, DecimalException
 
 COUNT_LIMIT = 4096
 """More than any node holds. The API server accepts 1e400."""
 
-ACCELERATORS = (
-    "nvidia.com/gpu",
-    "amd.com/gpu",
-    "huawei.com/Ascend910",
-    "huawei.com/Ascend310P",
-    "hygon.com/dcu",
-    "cambricon.com/mlu",
-    "metax-tech.com/gpu",
-    "iluvatar.com/gpu",
-)
-PRODUCT_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "accelerator", "node.kubernetes.io/accelerator")
-
 
 @dataclass(frozen=True)
 class NodeSpace:
-    """A node as the scheduler sees it; `total` and `used` count its accelerators."""
+    """A node as the scheduler sees it. `total` and `used` count its accelerators as the node offers them, `physical` as
+    the machine has them; `device_memory` is the bytes of one, None if unknown. `fabric` names the HyperNode it is in.
+    `free_*` is what is left besides (cpu in thousandths, memory in bytes), None where nobody has counted it."""
 
     name: str
     product: str
@@ -33,10 +23,24 @@ class NodeSpace:
     used: int
     ready: bool
     schedulable: bool
+    tainted: bool = False
+    accelerator: str = ""
+    physical: int = 0
+    device_memory: int | None = None
+    pool: str = ""
+    fabric: str = ""
+    free_cpu: int | None = None
+    free_memory: int | None = None
+    free_pods: int | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether it takes pods now that tolerate no taint, as the portal's do."""
+        return self.ready and self.schedulable and not self.tainted
 
     @property
     def free(self) -> int:
-        return max(0, self.total - self.used) if self.ready and self.schedulable else 0
+        return max(0, self.total - self.used) if self.usable else 0
 
     @property
     def is_whole(self) -> bool:
@@ -106,19 +110,6 @@ def _product(name: str, group: list[NodeSpace]) -> ProductSpace:
         total=sum(node.total for node in group),
         used=sum(node.used for node in group),
     )
-
-
-def accelerator(resources: Mapping[str, str]) -> tuple[str, int]:
-    """The extended resource that counts a node's accelerators, and how many; ("", 0) for none."""
-    for name in ACCELERATORS:
-        if name in resources:
-            return name, count(resources[name])
-    return "", 0
-
-
-def product_of(labels: Mapping[str, str], resource: str) -> str:
-    """What people call the accelerator of a node."""
-    return next((labels[name] for name in PRODUCT_LABELS if labels.get(name)), resource)
 
 
 def count(quantity: str) -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from apps.accounts.types import Actor, Permission
 from apps.clusters.domain.capacity import Capacity, NodeSpace, capacity_of
+from apps.clusters.domain.nodes import SeenNode
 from apps.clusters.models import Cluster, ClusterNode, ClusterQuerySet
 from apps.streams.services import hint
 
@@ -31,12 +34,13 @@ def may_follow_cluster(actor: Actor, cluster_id: str) -> bool:
 
 def capacity(cluster: Cluster) -> Capacity:
     """Accelerators as last seen."""
-    return capacity_of(_space(node) for node in ClusterNode.objects.filter(cluster=cluster))
+    return capacity_of(nodes(cluster))
 
 
 def nodes(cluster: Cluster) -> list[NodeSpace]:
     """Nodes as last seen, by name."""
-    return [_space(node) for node in ClusterNode.objects.filter(cluster=cluster)]
+    rows = ClusterNode.objects.for_system().filter(cluster=cluster)
+    return [NodeSpace(*values) for values in rows.values_list(*_SPACE)]
 
 
 @transaction.atomic
@@ -60,36 +64,39 @@ def note_silence(cluster_id: int, reason: str) -> None:
 
 
 @transaction.atomic
-def note_nodes(cluster_id: int, spaces: Iterable[NodeSpace]) -> bool:
+def note_nodes(cluster_id: int, seen: Iterable[SeenNode]) -> bool:
     """Make the snapshot equal to what is there now; True (and a hint) if anything changed."""
-    known = {node.name: node for node in ClusterNode.objects.filter(cluster_id=cluster_id)}
-    fresh = {space.name: space for space in spaces}
-    changed = [_node(cluster_id, s) for s in fresh.values() if s.name not in known or _space(known[s.name]) != s]
+    rows = ClusterNode.objects.for_system().filter(cluster_id=cluster_id)
+    known = dict(rows.values_list("name", "digest"))
+    fresh = {node.name: node for node in seen}
+    changed = [_node(cluster_id, node) for node in fresh.values() if known.get(node.name) != node.digest]
     gone = known.keys() - fresh.keys()
     ClusterNode.objects.bulk_create(
-        changed,
-        update_conflicts=True,
-        unique_fields=["cluster", "name"],
-        update_fields=["product", "resource", "total", "used", "ready", "schedulable"],
+        changed, update_conflicts=True, unique_fields=["cluster", "name"], update_fields=_WRITTEN, batch_size=500
     )
-    ClusterNode.objects.filter(cluster_id=cluster_id, name__in=gone).delete()
+    if gone:
+        rows.filter(name__in=gone).delete()
     if changed or gone:
         hint(f"cluster.{cluster_id}")
     return bool(changed or gone)
 
 
-def _space(node: ClusterNode) -> NodeSpace:
-    return NodeSpace(node.name, node.product, node.resource, node.total, node.used, node.ready, node.schedulable)
+_SPACE = [field.name for field in fields(NodeSpace)]
+_WRITTEN = [*_SPACE[1:], "problem", "facts", "held", "digest", "changed_at"]
 
 
-def _node(cluster_id: int, space: NodeSpace) -> ClusterNode:
+def space_of(node: ClusterNode) -> NodeSpace:
+    return NodeSpace(*(getattr(node, name) for name in _SPACE))
+
+
+def _node(cluster_id: int, seen: SeenNode) -> ClusterNode:
+    columns = {name: getattr(seen.space, name) for name in _SPACE}
     return ClusterNode(
         cluster_id=cluster_id,
-        name=space.name,
-        product=space.product[:80],
-        resource=space.resource[:120],
-        total=space.total,
-        used=space.used,
-        ready=space.ready,
-        schedulable=space.schedulable,
+        problem=seen.problem,
+        facts=seen.facts,
+        held=seen.held,
+        digest=seen.digest,
+        changed_at=timezone.now(),
+        **columns,
     )

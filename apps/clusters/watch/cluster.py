@@ -18,12 +18,12 @@ from apps.adapters.errors import OutsideError
 from apps.adapters.kubernetes import objects
 from apps.adapters.kubernetes.endpoint import Endpoint
 from apps.adapters.kubernetes.stream import Listed, StreamReader
-from apps.clusters.services import note_answer, note_nodes, note_silence
+from apps.clusters.services import note_answer, note_silence
 from apps.clusters.services.registry import PodEnd, WorkloadKind, WorkloadObject, workloads
 from apps.clusters.watch import projections
 from apps.clusters.watch.database import in_thread
 from apps.clusters.watch.follow import Follower, Run, Target
-from apps.clusters.watch.nodes import spaces
+from apps.clusters.watch.nodes import Inventory
 from apps.clusters.watch.projections import ClusterEvent, Node, Pod, PodGroup
 from apps.clusters.watch.reflect import Reflector
 from apps.clusters.watch.wakes import Wakes
@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 PROBE_SECONDS, PROBE_AGAIN_SECONDS = 10.0, 2.0
 SILENT_AFTER = 2
-NODES_SECONDS = 1.0
+NODES_SECONDS, NODES_IDLE_SECONDS = 1.0, 30.0
 EVENT_SECONDS = 2.0
 """An event wakes its row at most this often: a scheduler repeats itself."""
 SWEEP_SECONDS = 30.0
@@ -233,20 +233,21 @@ class ClusterWatch:
             log.warning("cluster_state_unwritten", cluster=self.cluster_id, error=str(error)[:200])
 
     async def _keep_nodes(self) -> None:
-        """Write the snapshot of nodes, at most once a second."""
+        """Write the snapshot of nodes, at most once a second; a changed catalogue is heard of within half a minute."""
         await self._nodes.synced.wait()
         await self._pods.synced.wait()
+        inventory = Inventory(self.cluster_id)
         while True:
             self._nodes_changed.clear()
             try:
-                await in_thread(
-                    note_nodes, self.cluster_id, spaces(self._nodes.store.values(), self._pods.store.values())
-                )
+                await in_thread(inventory.note, list(self._nodes.store.values()), list(self._pods.store.values()))
             except DatabaseError as error:
                 log.warning("nodes_unwritten", cluster=self.cluster_id, error=str(error)[:200])
                 self._nodes_changed.set()
             await asyncio.sleep(NODES_SECONDS)
-            await self._nodes_changed.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(NODES_IDLE_SECONDS):
+                    await self._nodes_changed.wait()
 
     async def _sweep(self) -> None:
         """List our objects anew and wake each one's row; what has no row is an orphan. Catches what events missed."""

@@ -54,11 +54,13 @@ class Container(msgspec.Struct):
     name: str = ""
     env: list[Variable] | None = None
     resources: Resources | None = None
+    restartPolicy: str | None = None  # noqa: N815
 
 
 class PodSpec(msgspec.Struct):
     nodeName: str | None = None  # noqa: N815
     containers: list[Container] | None = None
+    initContainers: list[Container] | None = None  # noqa: N815
 
 
 class PodStatus(msgspec.Struct):
@@ -94,40 +96,50 @@ class Pod(Listed):
         statuses = self.status.containerStatuses
         return statuses[0].state.terminated if statuses and statuses[0].state else None
 
-    def holds(self, resource: str) -> list[str]:
-        """How much of a resource each container holds, as Kubernetes writes it; nothing once the pod has ended."""
-        if self.status.phase in ENDED:
-            return []
-        found = []
-        for container in self.spec.containers or []:
-            resources = container.resources or Resources()
-            amounts = (resources.limits or {}) | (resources.requests or {})
-            if resource in amounts:
-                found.append(str(amounts[resource]))
-        return found
-
 
 class Condition(msgspec.Struct):
     type: str = ""
     status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    lastTransitionTime: str | None = None  # noqa: N815
+
+
+class NodeTaint(msgspec.Struct):
+    key: str = ""
+    value: str | None = None
+    effect: str = ""
 
 
 class NodeSpec(msgspec.Struct):
     unschedulable: bool = False
+    taints: list[NodeTaint] | None = None
+
+
+class NodeInfo(msgspec.Struct):
+    kubeletVersion: str = ""  # noqa: N815
+    containerRuntimeVersion: str = ""  # noqa: N815
+    kernelVersion: str = ""  # noqa: N815
+    osImage: str = ""  # noqa: N815
+    architecture: str = ""
+
+
+class NodeAddress(msgspec.Struct):
+    type: str = ""
+    address: str = ""
 
 
 class NodeStatus(msgspec.Struct):
+    capacity: dict[str, str | int | float] | None = None
     allocatable: dict[str, str | int | float] | None = None
     conditions: list[Condition] | None = None
+    addresses: list[NodeAddress] | None = None
+    nodeInfo: NodeInfo = msgspec.field(default_factory=NodeInfo)  # noqa: N815
 
 
 class Node(Listed):
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
-
-    @property
-    def is_ready(self) -> bool:
-        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or [])
 
 
 class Owner(msgspec.Struct):

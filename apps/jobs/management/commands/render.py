@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from apps.clusters.services.catalogue import default_resource
 from apps.jobs import services
 from apps.jobs.domain.manifests import Place
 from apps.jobs.management.commands.submit import read_document
@@ -20,7 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("--spec", required=True, help="path of the job document, - for standard input")
         parser.add_argument("--namespace", default="tenant-example")
         parser.add_argument("--queue", default="tenant-example")
-        parser.add_argument("--accelerator", default="nvidia.com/gpu")
+        parser.add_argument("--accelerator", default=default_resource())
 
     def handle(self, *args: Any, **options: Any) -> None:
         place = Place(options["namespace"], options["queue"], options["namespace"], options["accelerator"])
