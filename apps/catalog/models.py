@@ -178,12 +178,6 @@ class StoredFile(models.Model):
         ordering = ["path"]
 
 
-class TransferQuerySet(models.QuerySet["Transfer"]):
-    def due(self) -> Self:
-        """Transfers whose look-again time has come and that nobody is working on."""
-        return self.filter(Q(lease_until=None) | Q(lease_until__lt=Now()), due_at__lte=Now())
-
-
 class Transfer(models.Model):
     """Bringing a checkpoint's files from a volume in a cluster to the portal. The row is the queue, as a job's is.
 
@@ -210,8 +204,6 @@ class Transfer(models.Model):
     due_at = models.DateTimeField(null=True, db_default=Now())
     lease_until = models.DateTimeField(null=True)
     failures = models.PositiveIntegerField(default=0)
-
-    objects = TransferQuerySet.as_manager()
 
     class Meta:
         indexes = [models.Index(fields=["due_at"], name="transfer_due", condition=Q(due_at__isnull=False))]

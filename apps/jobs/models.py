@@ -27,10 +27,6 @@ class JobQuerySet(TenantOwnedQuerySet["Job"]):
     def unfinished(self) -> Self:
         return self.exclude(phase__in=FINAL)
 
-    def due(self) -> Self:
-        """Jobs whose look-again time has come and that nobody is working on."""
-        return self.filter(Q(lease_until=None) | Q(lease_until__lt=Now()), due_at__lte=Now())
-
 
 class Job(models.Model):
     """One training job from submit to end. The row is the queue: `due_at` says when to look at it again, `lease_until`

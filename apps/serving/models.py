@@ -27,10 +27,6 @@ class DeploymentQuerySet(TenantOwnedQuerySet["Deployment"]):
     def alive(self) -> Self:
         return self.filter(phase__in=ALIVE)
 
-    def due(self) -> Self:
-        """Deployments whose look-again time has come and that nobody is working on."""
-        return self.filter(Q(lease_until=None) | Q(lease_until__lt=Now()), due_at__lte=Now())
-
 
 class Deployment(models.Model):
     """A served model from the button to its removal. The row is the queue: `due_at` says when to look at it again,

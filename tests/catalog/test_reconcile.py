@@ -18,6 +18,7 @@ from apps.catalog.domain.moving import Moving
 from apps.catalog.models import ModelVersion, RegisteredModel, Transfer
 from apps.catalog.reconcile.transfer import reconcile_transfer
 from apps.catalog.services import background, words
+from apps.clusters import services as clusters
 from apps.clusters.services.connect import connect
 from tests.catalog import made
 from tests.factories import World
@@ -56,12 +57,10 @@ class Cluster:
 
 
 def step(transfer: Transfer) -> Moving:
-    """One claim, one step, one letting go, as the task does it."""
-    claimed = background.claim(transfer.pk)
-    assert claimed
-    reconcile_transfer(claimed)
-    background.let_go(claimed, None)
+    """One look, as the task takes it."""
+    clusters.look(background.transfer_rows(transfer.pk), reconcile_transfer)
     transfer.refresh_from_db()
+    assert transfer.lease_until is None
     return transfer.state
 
 

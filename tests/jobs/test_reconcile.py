@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from apps.adapters.errors import Unavailable
 from apps.adapters.kubernetes import KubeApi, objects
-from apps.clusters.services import PodEnd
+from apps.clusters import services as clusters
 from apps.clusters.services.connect import connect, vault
 from apps.jobs import services
 from apps.jobs.domain import manifests
@@ -76,13 +76,11 @@ class Cluster:
 
 
 def step(job: Job) -> Phase:
-    """One claim, one step, one letting go, as the task does it."""
-    claimed = background.claim(job.pk)
-    assert claimed
-    again = reconcile_job(claimed)
-    background.let_go(claimed, None)
+    """One look, as the task takes it."""
+    clusters.look(background.job_rows(job.pk), reconcile_job)
     job.refresh_from_db()
-    assert (again is None) == job.state.is_final
+    assert job.lease_until is None
+    assert (job.due_at is None) == job.state.is_final
     return job.state
 
 
@@ -122,22 +120,6 @@ def test_a_job_from_submit_to_success(job: Job) -> None:
     assert sorted(JobRank.objects.filter(job=job).values_list("rank", "node")) == [(0, "node-1"), (1, "node-1")]
 
 
-def test_a_second_worker_finds_the_row_taken_and_leaves_word(job: Job) -> None:
-    first = background.claim(job.pk)
-    assert first
-    assert background.claim(job.pk) is None
-    assert background.let_go(first, None), "the word that was left makes the first look again"
-
-
-def test_a_dead_workers_job_is_due_again_after_its_lease(job: Job) -> None:
-    assert background.claim(job.pk)
-    assert background.due_jobs() == []
-    with connection.cursor() as cursor:
-        cursor.execute("UPDATE jobs_job SET lease_until = now() - interval '1s', due_at = lease_until - interval '1s'")
-    Job.objects.for_system().update(due_at=Job.objects.for_system().get().lease_until)
-    assert background.due_jobs() == [job.pk]
-
-
 def test_an_apply_whose_answer_was_lost_is_found_and_not_repeated(applied: Cluster) -> None:
     job = applied.job
     before = applied.api.get(applied.path)["metadata"]
@@ -175,7 +157,7 @@ def test_the_rank_that_broke_a_gang_is_named_though_its_pod_went_before_anybody_
     applied.volcano_says("Running")
     assert step(job) is Phase.RUNNING
     broken = JobRank.objects.get(job=job, rank=1)
-    end = PodEnd(job.pk, broken.pod_uid, broken.pod_name, 1, 1, "node-1", 137, timezone.now())
+    end = clusters.PodEnd(job.pk, broken.pod_uid, broken.pod_name, 1, 1, "node-1", 137, timezone.now())
     background.note_pod_end(end)
     applied.clear_pods()
     applied.volcano_says("Restarting", retryCount=1)
@@ -195,7 +177,9 @@ def test_a_restart_seen_before_its_cause_is_told_gets_it_later(applied: Cluster)
     applied.volcano_says("Restarting", retryCount=1)
     assert step(job) is Phase.RESTARTING
     assert job.reason == "failed.cluster"
-    background.note_pod_end(PodEnd(job.pk, broken.pod_uid, broken.pod_name, 1, 1, "node-1", 137, timezone.now()))
+    background.note_pod_end(
+        clusters.PodEnd(job.pk, broken.pod_uid, broken.pod_name, 1, 1, "node-1", 137, timezone.now())
+    )
     job.refresh_from_db()
     assert (job.reason, job.reason_params) == ("failed.exit", {"rank": 1, "code": 137, "node": "node-1"})
     assert services.history_of(job)[-1].reason == "failed.exit"
@@ -207,7 +191,7 @@ def test_a_look_that_is_older_than_what_the_watch_told_changes_nothing(applied: 
     applied.volcano_says("Running")
     step(job)
     seen = JobRank.objects.get(job=job)
-    background.note_pod_end(PodEnd(job.pk, seen.pod_uid, seen.pod_name, 1, 1, "node-1", 137, timezone.now()))
+    background.note_pod_end(clusters.PodEnd(job.pk, seen.pod_uid, seen.pod_name, 1, 1, "node-1", 137, timezone.now()))
     step(job)
     seen.refresh_from_db()
     assert (seen.phase, seen.exit_code) == ("Failed", 137)

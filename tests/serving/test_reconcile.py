@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from apps.adapters.errors import NotFound
 from apps.adapters.kubernetes import objects
 from apps.audit.services import Entry
 from apps.catalog.models import Grant
+from apps.clusters import services as clusters
 from apps.clusters.models import Cluster
 from apps.clusters.services.connect import connect
 from apps.notices.models import Notice
@@ -103,12 +103,10 @@ def wait_until(is_so: Callable[[], bool], seconds: float) -> None:
 
 
 def step(deployment: Deployment) -> Phase:
-    """One claim, one step, one letting go, as the task does it."""
-    claimed = background.claim(deployment.pk)
-    assert claimed
-    reconcile_deployment(claimed)
-    background.let_go(claimed, timezone.now() + timedelta(hours=1))
+    """One look, as the task takes it."""
+    clusters.look(background.deployment_rows(deployment.pk), reconcile_deployment)
     deployment.refresh_from_db()
+    assert deployment.lease_until is None
     return deployment.state
 
 
@@ -299,14 +297,6 @@ def test_the_token_for_files_is_renewed_while_the_old_one_holds(ready: Ground) -
     assert deployment.ticket_until
     assert deployment.ticket_until > timezone.now() + timedelta(minutes=50)
     assert Grant.objects.filter(subject=deployment.subject).count() == 2
-
-
-def test_a_second_worker_finds_the_row_taken_and_leaves_word(ground: Ground) -> None:
-    first = background.claim(ground.deployment.pk)
-    assert first
-    assert background.claim(ground.deployment.pk) is None
-    assert background.let_go(first, None), "the word that was left makes the first look again"
-    assert connection.in_atomic_block
 
 
 def test_routes_that_cannot_be_written_hold_nothing_up_and_come_later(ready: Ground, settings: Any) -> None:

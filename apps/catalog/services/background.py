@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 
-from django.db.models import Q
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -16,11 +14,9 @@ from apps.accounts.types import Actor, Permission
 from apps.catalog.domain.moving import ENDED
 from apps.catalog.models import Blob, ModelVersion, RegisteredModel, Transfer
 from apps.catalog.services import staging
+from apps.clusters import services as clusters
 from apps.notices.services import Waiting
 from apps.tenants.services import Blocker
-
-LEASE = timedelta(seconds=60)
-"""Longer than all calls of one look together; after it, a dead worker's transfer is due again."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,7 @@ class Line:
 
 def due_transfers() -> list[str]:
     """Ids of transfers to look at now."""
-    return list(Transfer.objects.due().order_by("due_at").values_list("pk", flat=True)[:100])
+    return clusters.due(Transfer.objects.all())
 
 
 def due_blobs() -> list[str]:
@@ -92,20 +88,8 @@ def waiting_for(actor: Actor) -> list[Waiting]:
     ]
 
 
-def claim(transfer_id: str) -> Transfer | None:
-    """Take the lease of a transfer, or leave word that it must be looked at again; None if there is nothing to do."""
-    rows = Transfer.objects.filter(pk=transfer_id)
-    until = timezone.now() + LEASE
-    if rows.filter(Q(lease_until=None) | Q(lease_until__lt=Now())).update(lease_until=until, due_at=until):
-        return rows.select_related("version__model", "placement__tenant", "placement__cluster").get()
-    rows.update(due_at=Now())
-    return None
-
-
-def let_go(transfer: Transfer, look_again: datetime | None) -> bool:
-    """Give the lease back and say when to look again; True if somebody asked for a look meanwhile (do it now)."""
-    rows = Transfer.objects.filter(pk=transfer.pk)
-    asked = bool(rows.filter(due_at__lte=Now()).update(lease_until=None))
-    if not asked:
-        rows.update(lease_until=None, due_at=look_again)
-    return asked
+def transfer_rows(transfer_id: str) -> QuerySet[Transfer]:
+    """The row of one transfer, for a look at it."""
+    return Transfer.objects.filter(pk=transfer_id).select_related(
+        "version__model", "placement__tenant", "placement__cluster"
+    )

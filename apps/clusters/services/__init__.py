@@ -3,6 +3,7 @@
 from apps.clusters.domain.capacity import Capacity, NodeSpace, ProductSpace, capacity_of
 from apps.clusters.models import Cluster
 from apps.clusters.services.figures import pool_figures
+from apps.clusters.services.lookout import due, look
 from apps.clusters.services.registration import Registration, register_cluster
 from apps.clusters.services.registry import (
     ParsedLine,
@@ -37,8 +38,10 @@ __all__ = [
     "WorkloadObject",
     "capacity",
     "capacity_of",
+    "due",
     "due_sweeps",
     "for_system",
+    "look",
     "may_follow_cluster",
     "nodes",
     "note_answer",

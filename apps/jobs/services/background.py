@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Set
-from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models import QuerySet
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.translation import ngettext
 
 from apps.accounts.types import Actor
-from apps.clusters.services import PodEnd
+from apps.clusters import services as clusters
 from apps.jobs import moves
 from apps.jobs.domain.lifecycle import failure
 from apps.jobs.models import Draft, Job, JobRank
 from apps.secrets import services as secrets
 from apps.tenants.services import Blocker
-
-LEASE = timedelta(seconds=60)
-"""Longer than all calls of one look together; after it, a dead worker's job is due again."""
 
 ENDED = ("Succeeded", "Failed")
 """Phases of a pod that runs no more."""
@@ -31,7 +25,7 @@ ENDED = ("Succeeded", "Failed")
 
 def due_jobs() -> list[str]:
     """Ids of jobs to look at now."""
-    return list(Job.objects.for_system().due().order_by("due_at").values_list("pk", flat=True)[:200])
+    return clusters.due(Job.objects.for_system())
 
 
 def known_jobs(ids: set[str]) -> set[str]:
@@ -67,7 +61,7 @@ def live_subjects(subjects: Set[str]) -> set[str]:
     return {f"job:{pk}" for pk in Job.objects.for_system().unfinished().filter(pk__in=ids).values_list("pk", flat=True)}
 
 
-def note_pod_end(end: PodEnd) -> None:
+def note_pod_end(end: clusters.PodEnd) -> None:
     """Keep how a rank ended, told by the watch as it happened: a look that comes later may find no pod any more."""
     if not Job.objects.for_system().filter(pk=end.row_id).exists():
         return
@@ -119,21 +113,6 @@ def may_follow_draft(actor: Actor, draft_id: str) -> bool:
         return False
 
 
-def claim(job_id: str) -> Job | None:
-    """Take the lease of a job, or leave word that it must be looked at again; None if there is nothing to do."""
-    rows = Job.objects.for_system().filter(pk=job_id)
-    free = Q(lease_until=None) | Q(lease_until__lt=Now())
-    until = timezone.now() + LEASE
-    if rows.filter(free).update(lease_until=until, due_at=until):
-        return rows.select_related("placement__tenant", "placement__cluster").get()
-    rows.update(due_at=Now())
-    return None
-
-
-def let_go(job: Job, look_again: datetime | None) -> bool:
-    """Give the lease back and say when to look again; True if somebody asked for a look meanwhile (do it now)."""
-    rows = Job.objects.for_system().filter(pk=job.pk)
-    asked = bool(rows.filter(due_at__lte=Now()).update(lease_until=None))
-    if not asked:
-        rows.update(lease_until=None, due_at=look_again)
-    return asked
+def job_rows(job_id: str) -> QuerySet[Job]:
+    """The row of one job, for a look at it."""
+    return Job.objects.for_system().filter(pk=job_id).select_related("placement__tenant", "placement__cluster")

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import datetime, timedelta
 
-from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models import Q, QuerySet
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from apps.accounts.types import Actor
 from apps.catalog import services as catalog
+from apps.clusters import services as clusters
 from apps.serving.domain.phases import ALIVE, Phase
 from apps.serving.models import Deployment, Replica
 from apps.serving.services.messages import phase_name
 from apps.tenants import services as tenants
-
-LEASE = timedelta(seconds=60)
-"""Longer than all calls of one look together; after it, a dead worker's deployment is due again."""
 
 PREFIX = "deployment:"
 
 
 def due_deployments() -> list[str]:
     """Ids of deployments to look at now."""
-    return list(Deployment.objects.for_system().due().order_by("due_at").values_list("pk", flat=True)[:200])
+    return clusters.due(Deployment.objects.for_system())
 
 
 def known_deployments(ids: set[str]) -> set[str]:
@@ -38,24 +33,13 @@ def may_follow(actor: Actor, deployment_id: str) -> bool:
     return Deployment.objects.visible_to(actor).filter(pk=deployment_id).exists()
 
 
-def claim(deployment_id: str) -> Deployment | None:
-    """Take the lease of a deployment, or leave word that it must be looked at again; None if there is nothing to do."""
-    rows = Deployment.objects.for_system().filter(pk=deployment_id)
-    free = Q(lease_until=None) | Q(lease_until__lt=Now())
-    until = timezone.now() + LEASE
-    if rows.filter(free).update(lease_until=until, due_at=until):
-        return rows.select_related("placement__tenant", "placement__cluster", "version").get()
-    rows.update(due_at=Now())
-    return None
-
-
-def let_go(deployment: Deployment, look_again: datetime | None) -> bool:
-    """Give the lease back and say when to look again; True if somebody asked for a look meanwhile (do it now)."""
-    rows = Deployment.objects.for_system().filter(pk=deployment.pk)
-    asked = bool(rows.filter(due_at__lte=Now()).update(lease_until=None))
-    if not asked:
-        rows.update(lease_until=None, due_at=look_again)
-    return asked
+def deployment_rows(deployment_id: str) -> QuerySet[Deployment]:
+    """The row of one deployment, for a look at it."""
+    return (
+        Deployment.objects.for_system()
+        .filter(pk=deployment_id)
+        .select_related("placement__tenant", "placement__cluster", "version")
+    )
 
 
 def live_subjects() -> set[str]:

@@ -1,0 +1,126 @@
+"""Looks at rows that are queues of their own: who may look, for how long, and when somebody has to look again.
+
+Such a row has `due_at`, when to look next, and `lease_until`, until when somebody does. Times are the database's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+
+import structlog
+from django.db import Error as DatabaseError
+from django.db import connection, transaction
+from django.db.models import Case, F, Model, Q, QuerySet, When
+from django.db.models.functions import Now
+
+log = structlog.get_logger(__name__)
+
+M = TypeVar("M", bound=Model)
+
+LEASE = timedelta(seconds=15)
+"""After it, the row of a dead worker is due again. It outlives two renewals that fail."""
+RENEW_SECONDS = 4.0
+RENEWALS = 30
+"""A look that takes longer than so many hangs; nobody is kept from looking by it any more."""
+BROKEN = timedelta(minutes=1)
+"""Until the next look after one that raised: a fault of ours does not go away by being repeated at once."""
+MOST = 200
+
+
+def due(rows: QuerySet[M]) -> list[str]:
+    """Ids of those of some rows whose time has come and that nobody looks at; those that wait longest come first."""
+    ripe = rows.filter(Q(lease_until=None) | Q(lease_until__lt=Now()), due_at__lte=Now())
+    return list(ripe.order_by("due_at").values_list("pk", flat=True)[:MOST])
+
+
+def look(rows: QuerySet[M], step: Callable[[M], timedelta | None]) -> bool:
+    """Take a step with the one row of `rows`, unless somebody does: then leave word that it must be looked at again.
+
+    `step` returns after what time to look again, None for never. True if somebody asked for a look meanwhile: do it
+    now.
+    """
+    lease = claim(rows)
+    if lease is None:
+        return False
+    after: timedelta | None = BROKEN
+    try:
+        with lease.kept():
+            after = step(lease.row)
+    finally:
+        asked = lease.let_go(after)
+    return asked
+
+
+@dataclass
+class Lease(Generic[M]):
+    """The right to look at a row. No two leases of a row are ever `until` the same time, so each knows its own: one
+    that was lost, because its process stood still, changes nothing of its successor's."""
+
+    rows: QuerySet[M]
+    row: M
+    until: datetime
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Renew it while the block runs."""
+        done = threading.Event()
+        keeper = threading.Thread(target=self._keep, args=(done,), name=f"lease of {self.row.pk}", daemon=True)
+        keeper.start()
+        try:
+            yield
+        finally:
+            done.set()
+            keeper.join()
+
+    def _keep(self, done: threading.Event) -> None:
+        for _ in range(RENEWALS):
+            if done.wait(RENEW_SECONDS):
+                return
+            try:
+                if not self.renew():
+                    log.warning("lease_lost", row=self.row.pk)
+                    return
+            except DatabaseError as error:
+                log.warning("lease_unrenewed", row=self.row.pk, error=str(error)[:200])
+            finally:
+                connection.close()  # this thread's own; most looks end before it needs one
+        log.warning("look_hangs", row=self.row.pk)
+
+    def renew(self) -> bool:
+        """False when it was lost. A look that somebody asked for meanwhile stays asked for."""
+        asked_or_not = Case(When(due_at=self.until, then=Now() + LEASE), default=F("due_at"))
+        with transaction.atomic():
+            if not self._mine().update(lease_until=Now() + LEASE, due_at=asked_or_not):
+                return False
+            self.until = _until(self.rows)
+        return True
+
+    def let_go(self, after: timedelta | None) -> bool:
+        """Give it back and say after what time to look again; True if somebody asked for a look meanwhile."""
+        again = None if after is None else Now() + after
+        if self._mine().filter(due_at=self.until).update(lease_until=None, due_at=again):
+            return False
+        return bool(self._mine().update(lease_until=None))
+
+    def _mine(self) -> QuerySet[M]:
+        return self.rows.filter(lease_until=self.until)
+
+
+def claim(rows: QuerySet[M]) -> Lease[M] | None:
+    """The lease of the one row of `rows`; None where there is none, or where somebody else has it and was left word."""
+    free = rows.filter(Q(lease_until=None) | Q(lease_until__lt=Now()))
+    with transaction.atomic():
+        if free.update(lease_until=Now() + LEASE, due_at=Now() + LEASE):
+            return Lease(rows, rows.get(), _until(rows))
+    rows.update(due_at=Now())
+    return None
+
+
+def _until(rows: QuerySet[M]) -> datetime:
+    until: datetime = rows.values_list("lease_until", flat=True).get()
+    return until
