@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, DecimalException
 
@@ -49,9 +50,27 @@ class NodeSpace:
 
 
 @dataclass(frozen=True)
+class Need:
+    """What one pod of a gang asks for: accelerators, cpu in thousandths, memory in bytes."""
+
+    each: int
+    cpu: int = 0
+    memory: int = 0
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Who leaves nodes in pieces: a namespace that holds the most of `nodes` nodes, on which `free` lie idle."""
+
+    namespace: str
+    nodes: int
+    free: int
+
+
+@dataclass(frozen=True)
 class ProductSpace:
     """All nodes of one product. `largest_gang` counts the accelerators of its whole free nodes: what a job that needs
-    whole nodes could have now."""
+    whole nodes could have now. `unusable` lie on nodes that take no pods."""
 
     product: str
     nodes: int
@@ -60,6 +79,8 @@ class ProductSpace:
     largest_gang: int
     total: int
     used: int
+    free: int = 0
+    unusable: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,6 +110,29 @@ class Capacity:
     def used(self) -> int:
         return sum(product.used for product in self.products)
 
+    @property
+    def free(self) -> int:
+        """What pods could have now, in whole nodes or in pieces."""
+        return sum(product.free for product in self.products)
+
+    @property
+    def unusable(self) -> int:
+        return sum(product.unusable for product in self.products)
+
+    @property
+    def free_whole(self) -> int:
+        """What is free in whole nodes."""
+        return sum(product.largest_gang for product in self.products)
+
+    @property
+    def in_pieces(self) -> int:
+        return self.free - self.free_whole
+
+    @property
+    def fragmentation(self) -> float:
+        """The share of what is free that lies in pieces, from 0 to 1."""
+        return self.in_pieces / self.free if self.free else 0.0
+
 
 def capacity_of(nodes: Iterable[NodeSpace]) -> Capacity:
     """Add nodes up; those without accelerators do not count."""
@@ -109,7 +153,49 @@ def _product(name: str, group: list[NodeSpace]) -> ProductSpace:
         largest_gang=sum(node.total for node in whole),
         total=sum(node.total for node in group),
         used=sum(node.used for node in group),
+        free=sum(node.free for node in group),
+        unusable=sum(node.total for node in group if not node.usable),
     )
+
+
+def by_pool(nodes: Iterable[NodeSpace]) -> dict[str, Capacity]:
+    """The capacity of each pool, by its name."""
+    pools: dict[str, list[NodeSpace]] = {}
+    for node in nodes:
+        if node.total:
+            pools.setdefault(node.pool, []).append(node)
+    return {pool: capacity_of(group) for pool, group in sorted(pools.items())}
+
+
+def places(node: NodeSpace, need: Need) -> int:
+    """How many pods of a gang the node takes now, by everything that they ask for and that was counted."""
+    if need.each < 1:
+        raise ValueError("A pod of a gang has at least one accelerator.")
+    room = [node.free // need.each]
+    for left, asked in ((node.free_cpu, need.cpu), (node.free_memory, need.memory), (node.free_pods, 1)):
+        if left is not None and asked:
+            room.append(left // asked)
+    return max(0, min(room))
+
+
+def largest_gang(nodes: Iterable[NodeSpace], need: Need) -> int:
+    """The most pods of one gang that are placed at once now, all on one product of one pool: no quota is looked at."""
+    groups: Counter[tuple[str, str]] = Counter()
+    for node in nodes:
+        groups[node.pool, node.product] += places(node, need)
+    return max(groups.values(), default=0)
+
+
+def pieces(nodes: Iterable[tuple[NodeSpace, Mapping[str, int]]]) -> list[Piece]:
+    """Who leaves usable nodes in pieces, the most idle first. Each node comes with what each namespace holds there; it
+    counts for the one that holds the most."""
+    found: dict[str, list[int]] = {}
+    for node, held in nodes:
+        if node.free and held and not node.is_whole:
+            blamed = max(sorted(held), key=lambda namespace: held[namespace])
+            found.setdefault(blamed, []).append(node.free)
+    blame = [Piece(namespace, len(free), sum(free)) for namespace, free in found.items()]
+    return sorted(blame, key=lambda piece: (-piece.free, piece.namespace))
 
 
 def count(quantity: str) -> int:
