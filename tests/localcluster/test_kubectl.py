@@ -238,6 +238,12 @@ def test_drain_cordons_and_evicts(kubectl: Kubectl, node: str) -> None:
     assert kubectl.run("uncordon", node) == f"node/{node} uncordoned\n"
 
 
+def logs_of_site(kubectl: Kubectl) -> set[str]:
+    """The words of all its pods, once those of the revision before are gone: kubectl lists pods, then asks each."""
+    eventually(lambda: len(kubectl.get("pods", "-n", "lab", "-l", "app=site")["items"]) == 2)
+    return set(kubectl.run("logs", "-n", "lab", "-l", "app=site").split())
+
+
 def test_rollout_status_history_and_undo(kubectl: Kubectl) -> None:
     kubectl.run("apply", "-f", "-", text=DEPLOYMENT.format(name="site", replicas=2, words="one"))
     assert "successfully rolled out" in kubectl.run(
@@ -247,12 +253,12 @@ def test_rollout_status_history_and_undo(kubectl: Kubectl) -> None:
     # How far it has come when it is first asked is a matter of chance.
     told = kubectl.run("rollout", "status", "-n", "lab", "deployment/site", "--timeout=50s")
     assert told.endswith('deployment "site" successfully rolled out\n')
-    eventually(lambda: set(kubectl.run("logs", "-n", "lab", "-l", "app=site").split()) == {"two"})
+    assert logs_of_site(kubectl) == {"two"}
     history = kubectl.run("rollout", "history", "-n", "lab", "deploy/site").split("\n")
     assert [line.split()[0] for line in history[2:4]] == ["1", "2"]
     assert kubectl.run("rollout", "undo", "-n", "lab", "deployment/site").endswith("deployment.apps/site rolled back\n")
     kubectl.run("rollout", "status", "-n", "lab", "deployment/site", "--timeout=50s")
-    eventually(lambda: set(kubectl.run("logs", "-n", "lab", "-l", "app=site").split()) == {"one"})
+    assert logs_of_site(kubectl) == {"one"}
     notes = kubectl.get("deploy", "-n", "lab", "site")["metadata"]["annotations"]
     assert notes["deployment.kubernetes.io/revision"] == "3"
 
