@@ -9,15 +9,19 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from apps.adapters.kubernetes import object_path
+from apps.adapters.kubernetes.stream import StreamReader
 from apps.clusters import services
 from apps.clusters.models import Cluster
 from apps.clusters.services import lease
 from apps.clusters.watch import cluster as watching
+from apps.clusters.watch import projections, reflect
 from apps.clusters.watch.cluster import ClusterWatch
 from apps.clusters.watch.database import in_thread
+from apps.clusters.watch.reflect import Reflector
 from apps.clusters.watch.wakes import Wakes
 from apps.streams.services import LiveBuffer
 from tests.clusters.smallcluster import SmallCluster
@@ -88,6 +92,10 @@ def pod(name: str, row_id: str = "", node: str = "", gpus: str = "0") -> dict[st
     metadata: dict[str, Any] = {"name": name, "namespace": "team-a", "labels": {LABEL: row_id} if row_id else {}}
     spec = {"containers": [container]} | ({"nodeName": node} if node else {})
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def config_map(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "team-a"}}
 
 
 def node(name: str, gpus: int, *, ready: str = "True") -> dict[str, Any]:
@@ -227,6 +235,54 @@ async def test_an_unreadable_authority_is_a_silence_not_a_crash(small: SmallClus
     await until(lambda: Cluster.objects.get(pk=row.pk).unreachable_since)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_comparison_finds_what_the_watch_did_not_tell(
+    small: SmallCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And takes nothing for missed that is only on its way."""
+    monkeypatch.setattr(reflect, "LATE_SECONDS", 0.5)
+    told: list[tuple[str, bool]] = []
+    reader = StreamReader(small.endpoint)
+    reflector = Reflector(
+        reader, "/api/v1/configmaps", projections.OBJECTS,
+        lambda _old, new: told.append((new.metadata.name if new else "", new is None)), lambda: None,
+    )  # fmt: skip
+    task = asyncio.create_task(reflector.run())
+    try:
+        await reflector.synced.wait()
+        comparing = asyncio.create_task(reflector.compare())
+        for number in range(20):
+            await in_thread(send, small, config_map(f"c-{number}"))
+        assert await comparing == 0
+        await until(lambda: ("team-a", "c-19") in reflector.store)
+        ghost, unseen = reflector.store["team-a", "c-0"], reflector.store.pop(("team-a", "c-1"))
+        reflector.store["team-a", "ghost"] = msgspec.structs.replace(
+            ghost, metadata=msgspec.structs.replace(ghost.metadata, name="ghost")
+        )
+        told.clear()
+        assert await reflector.compare() == 2
+        assert sorted(told) == [("", True), ("c-1", False)]
+        assert reflector.store["team-a", "c-1"] == unseen
+        assert await reflector.compare() == 0
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await reader.close()
+
+
+def test_a_former_holder_writes_nothing(row: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = lease.take("w", "a")
+    assert first
+    with lease.fence("w", first):
+        services.note_silence(row.pk, "while it holds the lease")
+    monkeypatch.setattr(lease, "LEASE", timedelta(seconds=-1))
+    lease.renew("w", "a", first)
+    assert lease.take("w", "b") == first + 1
+    with pytest.raises(lease.LeaseLost), lease.fence("w", first):
+        services.note_answer(row.pk, "v1")
+    row.refresh_from_db()
+    assert (row.unreachable_reason, row.version) == ("while it holds the lease", "")
 
 
 def test_one_watch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
@@ -14,7 +15,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.models.functions import Now
 
-from apps.clusters.models import WatchLease
+from apps.clusters.models import Cluster, WatchLease
 
 
 def start() -> subprocess.Popen[bytes]:
@@ -52,3 +53,33 @@ def test_a_killed_watch_is_followed_by_the_waiting_one() -> None:
         for process in started:
             process.kill()
             process.wait(10)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_watch_that_stood_still_writes_nothing_after_its_successor_began() -> None:
+    """Its probe is due the moment it goes on, long before it looks at its lease."""
+    row = Cluster.objects.create(slug="away", name="Away", server="https://127.0.0.1:1")
+    rows = Cluster.objects.for_system().filter(pk=row.pk)
+    started = [start(), start()]
+    try:
+        first = next(process for process in started if f"/{process.pid}/" in epoch_within(30, 1).holder)
+        (second,) = [process for process in started if process is not first]
+        wait_until(lambda: rows.get().unreachable_since is not None)
+        first.send_signal(signal.SIGSTOP)
+        epoch_within(15, 2)
+        second.send_signal(signal.SIGSTOP)
+        rows.update(unreachable_since=None, unreachable_reason="")
+        first.send_signal(signal.SIGCONT)
+        assert first.wait(15) != 0
+        assert rows.get().unreachable_since is None
+    finally:
+        for process in started:
+            process.kill()
+            process.wait(10)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)

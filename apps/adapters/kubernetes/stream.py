@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import httpx
@@ -88,6 +90,8 @@ class StreamReader:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
+        # One thread a cluster: a secrets server that hangs must not hold up what is done for the others.
+        self._tokens = ThreadPoolExecutor(1, "token")
         self._http = httpx.AsyncClient(
             base_url=endpoint.server,
             headers={"User-Agent": objects.FIELD_MANAGER, "Accept": "application/json", "Accept-Encoding": "identity"},
@@ -98,6 +102,7 @@ class StreamReader:
         )
 
     async def close(self) -> None:
+        self._tokens.shutdown(wait=False, cancel_futures=True)
         await self._http.aclose()
 
     async def version(self) -> str:
@@ -168,13 +173,13 @@ class StreamReader:
 
     async def _opened(self, path: str, query: list[tuple[str, str]], silence: float) -> httpx.Response:
         """Open a stream with the token at hand, or once more with a newer one; raise what a refusal stands for."""
-        token = await asyncio.to_thread(self._endpoint.token_source)
+        token = await self._token(fresh=False)
         response = await self._send(path, query, silence, token)
         if response.is_success:
             return response
         answer = await _refusal(response, path)
         if answers.is_credential_fault(answer):
-            newer = await asyncio.to_thread(self._endpoint.token_source, fresh=True)
+            newer = await self._token(fresh=True)
             if newer != token:
                 response = await self._send(path, query, silence, newer)
                 if response.is_success:
@@ -183,6 +188,10 @@ class StreamReader:
         if answer.code == 410:
             raise Expired
         raise answers.failure(answer)
+
+    async def _token(self, *, fresh: bool) -> str:
+        ask = partial(self._endpoint.token_source, fresh=fresh)
+        return await asyncio.get_running_loop().run_in_executor(self._tokens, ask)
 
     async def _send(self, path: str, query: list[tuple[str, str]], silence: float, token: str) -> httpx.Response:
         timeout = httpx.Timeout(connect=CONNECT_SECONDS, read=silence, write=READ_SECONDS, pool=READ_SECONDS)

@@ -17,11 +17,11 @@ from django.db import Error as DatabaseError
 from apps.adapters.errors import OutsideError
 from apps.adapters.kubernetes import objects
 from apps.adapters.kubernetes.endpoint import Endpoint
-from apps.adapters.kubernetes.stream import Listed, StreamReader
+from apps.adapters.kubernetes.stream import Expired, Listed, StreamReader
 from apps.clusters.services import note_answer, note_silence
 from apps.clusters.services.registry import PodEnd, WorkloadKind, WorkloadObject, workloads
 from apps.clusters.watch import projections
-from apps.clusters.watch.database import in_thread
+from apps.clusters.watch.database import Writer, in_thread
 from apps.clusters.watch.follow import Follower, Run, Target
 from apps.clusters.watch.nodes import Inventory
 from apps.clusters.watch.projections import ClusterEvent, Node, Pod, PodGroup
@@ -37,6 +37,7 @@ NODES_SECONDS, NODES_IDLE_SECONDS = 1.0, 30.0
 EVENT_SECONDS = 2.0
 """An event wakes its row at most this often: a scheduler repeats itself."""
 SWEEP_SECONDS = 30.0
+COMPARE_SECONDS = 600.0
 
 
 @dataclass
@@ -54,10 +55,13 @@ class ClusterWatch:
     endpoint: Endpoint
     wakes: Wakes
     buffer: streams.LiveBuffer
+    write: Writer = field(default_factory=Writer)
     _followers: dict[tuple[str, str], _Following] = field(default_factory=dict)
     _owners: dict[str, tuple[WorkloadKind, str]] = field(default_factory=dict)
     """Row by uid of its workload object, for the PodGroups that Volcano makes of them."""
     _event_woke: dict[tuple[str, str], float] = field(default_factory=dict)
+    diverged: int = 0
+    """Objects that a comparison found other than the watches had told; must stay 0."""
     _orphans: set[str] = field(default_factory=set)
     """Uids of objects without a row that were already reported."""
 
@@ -72,7 +76,7 @@ class ClusterWatch:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 self._start_reflectors()
-                for step in (self._probe, self._keep_nodes, self._sweep):
+                for step in (self._probe, self._keep_nodes, self._sweep, self._compare):
                     group.create_task(step())
         finally:
             await self._reader.close()
@@ -102,6 +106,7 @@ class ClusterWatch:
         reflectors: list[Reflector[Any]] = [*self._workloads.values(), self._pods, self._nodes, groups, events]
         for reflector in reflectors:
             self._group.create_task(reflector.run())
+        self._kept = [reflector for reflector in reflectors if reflector.keep]
 
     # --- what changed -----------------------------------------------------------------------------------------------
 
@@ -151,7 +156,7 @@ class ClusterWatch:
                 end.exitCode, at, end.startedAt,
             )  # fmt: skip
             try:
-                await in_thread(kind.ended, told)
+                await self.write(kind.ended, told)
             except DatabaseError as error:
                 log.warning("pod_end_unwritten", pod=pod.metadata.name, error=str(error)[:200])
         self.wakes.add(kind.task, row_id)
@@ -200,7 +205,7 @@ class ClusterWatch:
                     kind=kind,
                     source=streams.Source(pod.rank, pod.attempt, pod.metadata.name),
                 )
-                follower = Follower(target, self._reader, self.buffer, run)
+                follower = Follower(target, self._reader, self.buffer, run, self.write)
                 self._followers[key] = _Following(follower, self._group.create_task(follower.run()), run)
 
     # --- loops ------------------------------------------------------------------------------------------------------
@@ -228,7 +233,7 @@ class ClusterWatch:
 
     async def _note(self, write: Callable[[int, str], None], text: str) -> None:
         try:
-            await in_thread(write, self.cluster_id, text)
+            await self.write(write, self.cluster_id, text)
         except DatabaseError as error:
             log.warning("cluster_state_unwritten", cluster=self.cluster_id, error=str(error)[:200])
 
@@ -240,7 +245,7 @@ class ClusterWatch:
         while True:
             self._nodes_changed.clear()
             try:
-                await in_thread(inventory.note, list(self._nodes.store.values()), list(self._pods.store.values()))
+                await self.write(inventory.note, list(self._nodes.store.values()), list(self._pods.store.values()))
             except DatabaseError as error:
                 log.warning("nodes_unwritten", cluster=self.cluster_id, error=str(error)[:200])
                 self._nodes_changed.set()
@@ -250,24 +255,22 @@ class ClusterWatch:
                     await self._nodes_changed.wait()
 
     async def _sweep(self) -> None:
-        """List our objects anew and wake each one's row; what has no row is an orphan. Catches what events missed."""
+        """Wake each of our objects' rows; what has no row is an orphan. Catches a wake-up that was lost."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             self._forget_ended()
             for kind in workloads():
                 try:
                     await self._sweep_kind(kind)
-                except (OutsideError, DatabaseError) as error:
+                except DatabaseError as error:
                     log.info("sweep_failed", cluster=self.cluster_id, error=str(error)[:200])
 
     async def _sweep_kind(self, kind: WorkloadKind) -> None:
-        path = objects.everywhere(objects.KINDS[kind.objects])
-        found, _version = await self._reader.listing(path, projections.OBJECTS, label_selector=kind.label)
         ours = [
             WorkloadObject(
                 self.cluster_id, i.metadata.namespace, i.metadata.name, i.metadata.uid, i.metadata.label(kind.label)
             )
-            for i in found
+            for i in self._workloads[kind.label].store.values()
         ]
         known = await in_thread(kind.known, {o.row_id for o in ours}) if kind.known else {o.row_id for o in ours}
         for item in ours:
@@ -277,7 +280,21 @@ class ClusterWatch:
                 self._orphans.add(item.uid)
                 log.warning("orphan", cluster=self.cluster_id, namespace=item.namespace, name=item.name)
                 if kind.orphan:
-                    await in_thread(kind.orphan, item)
+                    await self.write(kind.orphan, item)
+
+    async def _compare(self) -> None:
+        """List everything again now and then. What the watches did not tell is set right, and said: it is a fault."""
+        while True:
+            await asyncio.sleep(COMPARE_SECONDS)
+            for reflector in self._kept:
+                try:
+                    missed = await reflector.compare()
+                except (Expired, OutsideError) as error:
+                    log.info("compare_failed", cluster=self.cluster_id, path=reflector.path, error=str(error)[:200])
+                    continue
+                self.diverged += missed
+                say = log.warning if missed else log.info
+                say("compared", cluster=self.cluster_id, path=reflector.path, missed=missed, diverged=self.diverged)
 
     def _forget_ended(self) -> None:
         """Drop the followers of pods that are gone."""

@@ -19,7 +19,7 @@ from apps.adapters.kubernetes.stream import StreamReader
 from apps.clusters.domain.loglines import Joiner, LogLine, Splitter, shown, stamped
 from apps.clusters.domain.resume import Place, Resumer, Taken
 from apps.clusters.services.registry import WorkloadKind
-from apps.clusters.watch.database import in_thread
+from apps.clusters.watch.database import Writer
 from apps.streams import services as streams
 
 log = structlog.get_logger(__name__)
@@ -97,9 +97,11 @@ class _Batch:
 class Follower:
     """Follows one container until its last run has ended and been read, or its pod is gone."""
 
-    def __init__(self, target: Target, reader: StreamReader, buffer: streams.LiveBuffer, run: Run) -> None:
+    def __init__(
+        self, target: Target, reader: StreamReader, buffer: streams.LiveBuffer, run: Run, write: Writer | None = None
+    ) -> None:
         self._target, self._reader, self._buffer = target, reader, buffer
-        self._run = run
+        self._run, self._write = run, write or Writer()
         self._is_gone = False
         self._news = asyncio.Event()
         self._stored = ""
@@ -312,7 +314,7 @@ class Follower:
         pause = FIRST_PAUSE
         while True:
             try:
-                await in_thread(streams.record_points, self._target.topic, self._target.source.attempt, readings)
+                await self._write(streams.record_points, self._target.topic, self._target.source.attempt, readings)
             except DatabaseError as error:
                 log.warning("points_wait", topic=self._target.topic, error=str(error)[:200])
                 await asyncio.sleep(pause)

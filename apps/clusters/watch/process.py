@@ -8,6 +8,7 @@ import secrets
 import signal
 import socket
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 from django.db import Error as DatabaseError
@@ -15,9 +16,10 @@ from django.db import Error as DatabaseError
 from apps.clusters.models import Cluster
 from apps.clusters.services import lease
 from apps.clusters.services.connect import Address, address, endpoint
+from apps.clusters.services.lease import LeaseLost
 from apps.clusters.services.registry import Id, due_sweeps
 from apps.clusters.watch.cluster import ClusterWatch
-from apps.clusters.watch.database import in_thread
+from apps.clusters.watch.database import Writer, in_own_thread, in_thread
 from apps.clusters.watch.wakes import Wakes
 from apps.streams import services as streams
 
@@ -28,10 +30,6 @@ RENEW_SECONDS = 2.0
 DUE_SECONDS = 1.0
 CLUSTERS_SECONDS = 5.0
 TRIES = 3
-
-
-class LeaseLost(Exception):
-    """Another process watches now, or the database cannot be asked: this one must stop at once."""
 
 
 async def watch() -> None:
@@ -68,17 +66,17 @@ async def _work(holder: str, epoch: int) -> None:
             group.create_task(_keep_lease(holder, epoch))
             group.create_task(wakes.run())
             group.create_task(_wake_due(wakes))
-            group.create_task(_keep_clusters(group, wakes, buffer))
+            group.create_task(_keep_clusters(group, wakes, buffer, Writer(LEASE_NAME, epoch)))
     finally:
         await buffer.close()
 
 
 async def _keep_lease(holder: str, epoch: int) -> None:
-    failures = 0
+    failures, executor = 0, ThreadPoolExecutor(1, "lease")
     while True:
         await asyncio.sleep(RENEW_SECONDS)
         try:
-            if not await in_thread(lease.renew, LEASE_NAME, holder, epoch):
+            if not await in_own_thread(executor, lease.renew, LEASE_NAME, holder, epoch):
                 raise LeaseLost
             failures = 0
         except DatabaseError as error:
@@ -103,7 +101,7 @@ def _listed(sweep: Callable[[], Iterable[Id]]) -> list[Id]:
     return list(sweep())
 
 
-async def _keep_clusters(group: asyncio.TaskGroup, wakes: Wakes, buffer: streams.LiveBuffer) -> None:
+async def _keep_clusters(group: asyncio.TaskGroup, wakes: Wakes, buffer: streams.LiveBuffer, write: Writer) -> None:
     """Watch every registered cluster; begin anew when one's address changed."""
     running: dict[int, tuple[Address, asyncio.Task[None]]] = {}
     while True:
@@ -120,7 +118,7 @@ async def _keep_clusters(group: asyncio.TaskGroup, wakes: Wakes, buffer: streams
                 del running[pk]
         for pk, cluster in wanted.items():
             if pk not in running:
-                one = ClusterWatch(pk, endpoint(cluster), wakes, buffer)
+                one = ClusterWatch(pk, endpoint(cluster), wakes, buffer, write)
                 running[pk] = address(cluster), group.create_task(one.run())
         await asyncio.sleep(CLUSTERS_SECONDS)
 

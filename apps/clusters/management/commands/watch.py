@@ -5,7 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.clusters.watch.process import LeaseLost, watch
+from apps.clusters.services.lease import LeaseLost
+from apps.clusters.watch.process import watch
 
 
 class Command(BaseCommand):
