@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from tests.needs import require
 
@@ -58,13 +59,15 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluste
 
 @pytest.fixture
 def connected(world: World, api_server: SmallCluster, secrets_server: None) -> World:
-    """The world, its cluster being that API server, its places provisioned."""
+    """The world, its cluster being that API server, its places provisioned. The portal is its administrator there, who
+    may also ask for the tenants' accounts."""
     from apps.accounts.types import Actor
     from apps.adapters.kubernetes import objects
     from apps.clusters.services import Registration
     from apps.clusters.services.connect import connect, register
-    from apps.tenants.domain.place import place_steps
+    from apps.tenants.domain.place import ACCOUNT_ROLE, place_steps
     from apps.tenants.services import place_of
+    from deploy.local.access import MANIFEST
 
     cluster = register(
         Actor.system("test"),
@@ -72,6 +75,9 @@ def connected(world: World, api_server: SmallCluster, secrets_server: None) -> W
         api_server.token,
     )
     api = connect(cluster)
+    documents = yaml.safe_load_all(MANIFEST.read_text())
+    role = next(one for one in documents if one["kind"] == "ClusterRole" and one["metadata"]["name"] == ACCOUNT_ROLE)
+    api.apply(f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{ACCOUNT_ROLE}", role)
     for place in (world.place, world.other_place):
         place.refresh_from_db()
         for step in place_steps(place_of(place)):

@@ -19,6 +19,9 @@ from apps.jobs.models import Job, JobRank
 from apps.jobs.reconcile.draft import judge_draft
 from apps.jobs.reconcile.job import reconcile_job
 from apps.jobs.services import background
+from apps.tenants.domain.place import place_steps
+from apps.tenants.models import Placement
+from apps.tenants.services import due_placements, place_of
 from tests import factories
 from tests.factories import World
 
@@ -323,6 +326,48 @@ def test_a_right_that_is_missing_keeps_the_job_until_it_is_there(job: Job) -> No
     assert (job.reason, job.failures) == ("waiting.right", 1)
     grant("write", {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]})
     assert step(job) is Phase.WAITING
+
+
+TAKEN_AWAY = {"the account": "portal-account", "its rights": "portal-binding"}
+
+
+@pytest.mark.parametrize("what", TAKEN_AWAY)
+def test_a_job_whose_tenant_lost_its_account_says_so_and_goes_in_when_that_is_back(job: Job, what: str) -> None:
+    admin, steps = connect(job.placement.cluster), {one.key: one for one in place_steps(place_of(job.placement))}
+    manifest = steps[TAKEN_AWAY[what]].manifest
+    Placement.objects.for_system().update(due_at=None)
+    admin.delete(objects.object_path(manifest))
+    for failures in (1, 2):
+        assert step(job) is Phase.SUBMITTED
+        assert (job.reason, job.failures) == ("waiting.account", failures)
+        assert due_placements() == [job.placement_id], "its place is looked at, and what is missing is named there"
+    admin.apply(objects.object_path(manifest), manifest)
+    assert step(job) is Phase.WAITING
+
+
+def test_a_running_job_is_seen_without_its_tenants_account_and_stopped_when_that_is_back(applied: Cluster) -> None:
+    job = applied.job
+    (account,) = [one.manifest for one in place_steps(place_of(job.placement)) if one.key == "portal-account"]
+    applied.api.delete(objects.object_path(account))
+    applied.volcano_says("Running")
+    applied.pod(0)
+    applied.pod(1)
+    assert step(job) is Phase.RUNNING
+    Job.objects.for_system().update(wanted=Wanted.STOP)
+    assert step(job) is Phase.RUNNING
+    assert job.reason == "waiting.account"
+    applied.api.apply(objects.object_path(account), account)  # another uid: tokens of the one before are refused
+    assert step(job) is Phase.STOPPING
+
+
+def test_a_job_in_the_place_of_another_tenant_is_refused_by_the_cluster(job: Job, connected: World) -> None:
+    """Every check of the portal let it through: the cluster does not."""
+    Job.objects.for_system().update(placement=connected.other_place)
+    api = connect(job.placement.cluster)
+    assert step(job) is Phase.SUBMITTED
+    assert job.reason == "waiting.account"
+    for kind in (objects.VOLCANO_JOB, objects.VOLUME_CLAIM, objects.SECRET):
+        assert api.list(objects.path(kind, connected.other_place.namespace)) == []
 
 
 def test_a_dry_run_judges_and_creates_nothing(connected: World) -> None:

@@ -21,7 +21,8 @@ from tests import factories
 from tests.tenants.conftest import Plane, Scene
 
 KEYS = [
-    "namespace", "quota", "defaults", "network-deny", "network-allow", "account", "role", "binding", "queue",
+    "namespace", "quota", "defaults", "network-deny", "network-allow", "account", "role", "binding", "portal-account",
+    "portal-binding", "queue",
 ]  # fmt: skip
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,7 +20,7 @@ from kubernetes.client.exceptions import ApiException
 
 from apps.adapters.errors import NotFound, OutsideError, Unavailable, outside_transaction
 from apps.adapters.kubernetes import answers, objects
-from apps.adapters.kubernetes.endpoint import CONNECT_SECONDS, READ_SECONDS, Endpoint
+from apps.adapters.kubernetes.endpoint import CONNECT_SECONDS, READ_SECONDS, Endpoint, TokenSource
 from apps.adapters.kubernetes.objects import FIELD_MANAGER, Object
 
 BODY_SECONDS = 30.0
@@ -84,6 +85,12 @@ class KubeApi:
         configuration.proxy = None
         configuration.keep_alive = True
         self._client = ApiClient(configuration)
+
+    def speaking_with(self, token_source: TokenSource) -> KubeApi:
+        """The same server and the same connections, for somebody else."""
+        other = copy(self)
+        other._endpoint = replace(self._endpoint, token_source=token_source)
+        return other
 
     def close(self) -> None:
         self._client.close()  # type: ignore[no-untyped-call]

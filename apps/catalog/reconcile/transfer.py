@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from apps.adapters.errors import NotFound, Refused, Unavailable
 from apps.adapters.kubernetes import objects
-from apps.adapters.kubernetes.answers import RightMissing
+from apps.adapters.kubernetes.answers import AccountMissing, RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
 from apps.adapters.storage import storage
 from apps.catalog import moves
@@ -22,7 +22,8 @@ from apps.catalog.models import ModelVersion, StoredFile, Transfer
 from apps.catalog.moves import Why
 from apps.catalog.services.arriving import TOKEN
 from apps.catalog.services.grants import new_token
-from apps.clusters.services.connect import connect
+from apps.clusters.services.connect import connect, connect_for
+from apps.tenants import services as tenants
 
 log = structlog.get_logger(__name__)
 
@@ -47,8 +48,12 @@ def reconcile_transfer(transfer: Transfer) -> timedelta | None:
         return again
     except moves.Stale:
         return timedelta(0)
-    except (Unavailable, RightMissing) as error:
-        return _wait(transfer, error)
+    except Unavailable as error:
+        return _wait(transfer, error, f"waits-{error.system}")
+    except RightMissing as error:
+        if isinstance(error, AccountMissing) and transfer.state in ENDED and not transfer.placement.is_standing:
+            return None  # the tenant is leaving, and what was left here goes with its namespace
+        return _wait(transfer, error, _lacking(transfer, error))
     except ForeignObject:
         return _fail(transfer, Why("name-taken"))
     except Refused as error:
@@ -62,18 +67,33 @@ def _step(transfer: Transfer) -> timedelta | None:
     if transfer.state is Moving.READING:
         _read(transfer)
         return SOON
-    api = connect(transfer.placement.cluster)
+    # What is there is seen with the portal's own account; what is done is done with that of the version's tenant.
+    eye, hand = connect(transfer.placement.cluster), connect_for(transfer.placement.cluster, _account(transfer))
     if transfer.state in ENDED:
-        _clear(api, transfer)
+        _clear(hand, transfer)
         return None
-    pod = _pod(api, transfer)
+    pod = _pod(eye, transfer)
     if transfer.state is Moving.ASKED and pod is None:
-        return _send(api, transfer)
+        return _send(hand, transfer)
     if transfer.state is Moving.ASKED:
         # The answer to an earlier apply was lost: what is there under our label is ours, with the token last noted.
         moves.move(transfer, Moving.CARRYING)
         return LOOK_AGAIN
     return _look(transfer, pod)
+
+
+def _account(transfer: Transfer) -> tuple[str, str]:
+    tenant = transfer.version.tenant if transfer.version else transfer.placement.tenant
+    return tenants.account_of(tenant.slug)
+
+
+def _lacking(transfer: Transfer, error: RightMissing) -> str:
+    """Which right is missing: the portal's own, or the tenant's account's, which its place can be given anew."""
+    if error.account != _account(transfer):
+        return "waits-right"
+    if not transfer.failures:
+        tenants.doubt(transfer.placement)
+    return "waits-account"
 
 
 def _look(transfer: Transfer, pod: objects.Object | None) -> timedelta | None:
@@ -162,13 +182,12 @@ def _fail(transfer: Transfer, why: Why) -> timedelta | None:
     return timedelta(0)
 
 
-def _wait(transfer: Transfer, error: Unavailable | RightMissing) -> timedelta:
+def _wait(transfer: Transfer, error: Unavailable | RightMissing, code: str) -> timedelta:
     """Keep the transfer, say what it waits for, and try again: soon at first, at most LONGEST apart."""
     failures = transfer.failures + 1
     Transfer.objects.filter(pk=transfer.pk).update(failures=failures)
     log.warning("transfer_waits", transfer=transfer.pk, error=error.text, failures=failures)
     if transfer.state not in ENDED:
-        system = error.system if isinstance(error, Unavailable) else "right"
-        moves.move(transfer, transfer.state, Why(f"waits-{system}"))
+        moves.move(transfer, transfer.state, Why(code))
     least = error.retry_after if isinstance(error, Unavailable) else 0
     return min(timedelta(seconds=max(least, 2.0 ** min(failures, 4) / 2)), LONGEST)

@@ -97,6 +97,10 @@ _REASONS: dict[str, Promise] = {
     "waits-secrets": gettext_lazy("Waiting for the secrets server."),
     "waits-storage": gettext_lazy("Waiting for the portal's storage."),
     "waits-right": gettext_lazy("The portal lacks a right in the cluster. Tell a platform operator."),
+    "waits-account": gettext_lazy(
+        "The tenant's account in the cluster is missing or lacks a right. Restore the tenant's objects on its page, and"
+        " this goes on by itself; if that changes nothing, tell a platform operator."
+    ),
     "pod-waits": gettext_lazy("The pod that brings the files does not run yet: {text}"),
     "pod-pending": gettext_lazy("The pod that brings the files did not start in 15 minutes: {text}"),
     "pod-gone": gettext_lazy("The pod that brings the files was deleted in the cluster."),

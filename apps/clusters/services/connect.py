@@ -9,11 +9,12 @@ from collections.abc import Callable
 from apps.accounts.types import Actor
 from apps.adapters.errors import NotFound, Unavailable
 from apps.adapters.kubernetes import Endpoint, KubeApi
+from apps.adapters.kubernetes.accounts import speak_for
 from apps.clusters.models import Cluster
 from apps.clusters.services.registration import Registration, register_cluster, require_operator
 from apps.secrets.services.store import vault
 
-__all__ = ["Credential", "address", "connect", "endpoint", "register", "vault"]
+__all__ = ["Credential", "address", "connect", "connect_for", "endpoint", "register", "vault"]
 
 TOKEN_SECONDS = 60.0
 """A token is read again this often, so that a rotated one is used in time."""
@@ -50,7 +51,11 @@ def endpoint(cluster: Cluster) -> Endpoint:
 
 Address = tuple[str, str, str]
 
+Account = tuple[str, str]
+"""Namespace and name of a service account."""
+
 _apis: dict[int, tuple[Address, KubeApi]] = {}
+_accounts: dict[tuple[int, Account], tuple[KubeApi, KubeApi]] = {}
 _apis_lock = threading.Lock()
 
 
@@ -60,7 +65,8 @@ def address(cluster: Cluster) -> Address:
 
 
 def connect(cluster: Cluster) -> KubeApi:
-    """The connection to a cluster, shared by all threads of this process."""
+    """The portal's own connection to a cluster, shared by all threads of this process. Its account sees everything and
+    makes places for tenants; it can do no work in them."""
     with _apis_lock:
         known = _apis.get(cluster.pk)
         if known is None or known[0] != address(cluster):
@@ -68,8 +74,20 @@ def connect(cluster: Cluster) -> KubeApi:
         return known[1]
 
 
+def connect_for(cluster: Cluster, account: Account) -> KubeApi:
+    """The connection for what is done in a tenant's name, as the account of its place: whatever the portal asks for by
+    mistake, the cluster refuses it in the place of anybody else. Raises RightMissing, AccountMissing when used."""
+    own = connect(cluster)
+    with _apis_lock:
+        known = _accounts.get((cluster.pk, account))
+        if known is None or known[0] is not own:
+            known = _accounts[cluster.pk, account] = (own, speak_for(own, account))
+        return known[1]
+
+
 def register(actor: Actor, registration: Registration, token: str) -> Cluster:
-    """Register a cluster with its credential: first the credential, which alone harms nobody, then the row."""
+    """Register a cluster with a credential that the caller vouches for: it is checked by a worker, but used at once.
+    First the credential, which alone harms nobody, then the row."""
     require_operator(actor)
     registration.check()
     vault().write(registration.credential_path, {"token": token.strip()})

@@ -11,7 +11,7 @@ from apps.adapters.errors import Refused, Unavailable
 from apps.adapters.kubernetes import objects as paths
 from apps.adapters.kubernetes.answers import RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
-from apps.clusters.services.connect import connect
+from apps.clusters.services.connect import connect_for
 from apps.jobs.domain import manifests
 from apps.jobs.domain.problems import InvalidDocument
 from apps.jobs.domain.spec import read_spec
@@ -29,8 +29,9 @@ def judge_draft(draft_id: str) -> None:
         return
     answer: dict[str, Any] = {"version": draft.version, "at": timezone.now().isoformat()}
     start = time.monotonic()
+    hand = connect_for(placement.cluster, tenants.account_of(draft.tenant.slug))
     try:
-        answer |= _ask(connect(placement.cluster), draft, reading.place(placement))
+        answer |= _ask(hand, draft, reading.place(placement))
     except InvalidDocument:
         answer["state"] = "incomplete"
     except (Unavailable, RightMissing) as error:

@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from apps.adapters.errors import Conflict, NotFound, Refused, Unavailable
 from apps.adapters.kubernetes import objects
-from apps.adapters.kubernetes.answers import RightMissing
+from apps.adapters.kubernetes.answers import AccountMissing, RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
-from apps.clusters.services.connect import connect
+from apps.clusters.services.connect import connect, connect_for
 from apps.jobs import moves
 from apps.jobs.domain import manifests
 from apps.jobs.domain.lifecycle import UNEXPLAINED, Act, Decision, Reason, Seen, decide, failure
@@ -26,6 +26,7 @@ from apps.jobs.services import reading
 from apps.jobs.services.background import keep_rank
 from apps.secrets.services.store import Gone
 from apps.streams.services import hint
+from apps.tenants import services as tenants
 
 log = structlog.get_logger(__name__)
 
@@ -38,6 +39,7 @@ LONGEST = timedelta(seconds=5)
 _QUEUE_NOT_SEEN = re.compile(r"queue.*state.*\bOpen\b|state of queue|queue .*not found", re.IGNORECASE | re.DOTALL)
 QUEUE_GRACE = timedelta(seconds=20)
 REFUSED_AGAIN = timedelta(minutes=1)
+NO_ACCOUNT = "waiting.account"
 
 
 _PLACED_OR_NOT = frozenset({Phase.WAITING, Phase.STARTING, Phase.RUNNING})
@@ -53,10 +55,12 @@ def reconcile_job(job: Job) -> timedelta | None:
         if job.state is Phase.SUBMITTED and job.wanted == Wanted.RUN and not job.placement.is_ready:
             moves.move(job, Phase.SUBMITTED, moves.Facts(job.attempt, Reason("waiting.placement")))
             return SOON
-        api = connect(job.placement.cluster)
-        step = _step(api, job)
+        # What is there is seen with the portal's own account, even when the tenant's is gone. What is done is done with
+        # that of the tenant that the job belongs to.
+        hand = connect_for(job.placement.cluster, tenants.account_of(job.tenant.slug))
+        step = _step(connect(job.placement.cluster), hand, job)
         if job.state.is_final and job.spec.secrets:
-            delivery.take_back(api, job)
+            delivery.take_back(hand, job)
         if job.failures:
             Job.objects.for_system().filter(pk=job.pk).update(failures=0)
         return step
@@ -65,16 +69,27 @@ def reconcile_job(job: Job) -> timedelta | None:
     except Unavailable as error:
         return _wait(job, error, "waiting.secrets" if error.system == "secrets" else "waiting.cluster")
     except RightMissing as error:
-        return _wait(job, error, "waiting.right")
+        if isinstance(error, AccountMissing) and job.state.is_final and not job.placement.is_standing:
+            return None  # the tenant is leaving, and what was left of the job goes with its namespace
+        return _wait(job, error, _lacking(job, error))
     except Refused as error:
         # Not the job's fault but ours: a kind is missing. Kept, and seen by whoever reads the log.
         log.error("cluster_refused_a_look", job=job.pk, error=error.text)
         return REFUSED_AGAIN
 
 
-def _step(api: KubeApi, job: Job) -> timedelta | None:
+def _lacking(job: Job, error: RightMissing) -> str:
+    """Which right is missing: the portal's own, or the tenant's account's, which its place can be given anew."""
+    if error.account != tenants.account_of(job.tenant.slug):
+        return "waiting.right"
+    if not job.failures:
+        tenants.doubt(job.placement)
+    return NO_ACCOUNT
+
+
+def _step(eye: KubeApi, hand: KubeApi, job: Job) -> timedelta | None:
     try:
-        seen = look(api, job)
+        seen = look(eye, job)
     except ForeignObject:
         if not job.state.is_final:
             moves.move(job, Phase.FAILED, moves.Facts(job.attempt, Reason("failed.conflict")))
@@ -86,8 +101,8 @@ def _step(api: KubeApi, job: Job) -> timedelta | None:
         if not job.object_uid and not job.state.is_final:
             _keep_uid(job, seen.uid)
     if decision.act is Act.APPLY:
-        return _apply(api, job)
-    _act(api, job, decision, seen)
+        return _apply(hand, job)
+    _act(hand, job, decision, seen)
     if job.state.is_final:
         return None
     attempt = _attempt(job, seen, decision)
@@ -231,8 +246,8 @@ def _wait(job: Job, error: Unavailable | RightMissing, code: str) -> timedelta:
     """Keep the job, say what it waits for, and try again: soon at first, at most LONGEST apart."""
     failures = job.failures + 1
     Job.objects.for_system().filter(pk=job.pk).update(failures=failures)
-    if job.state is Phase.SUBMITTED:
-        moves.move(job, Phase.SUBMITTED, moves.Facts(job.attempt, Reason(code)))
+    if job.state is Phase.SUBMITTED or (code == NO_ACCOUNT and not job.state.is_final):
+        moves.move(job, job.state, moves.Facts(job.attempt, Reason(code)))
     log.warning("cluster_unavailable", job=job.pk, error=error.text, failures=failures)
     least = error.retry_after if isinstance(error, Unavailable) else 0
     return min(timedelta(seconds=max(least, 2.0 ** min(failures, 4) / 2)), LONGEST)

@@ -115,4 +115,6 @@ def may_follow_draft(actor: Actor, draft_id: str) -> bool:
 
 def job_rows(job_id: str) -> QuerySet[Job]:
     """The row of one job, for a look at it."""
-    return Job.objects.for_system().filter(pk=job_id).select_related("placement__tenant", "placement__cluster")
+    return (
+        Job.objects.for_system().filter(pk=job_id).select_related("tenant", "placement__tenant", "placement__cluster")
+    )

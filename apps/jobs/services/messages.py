@@ -35,6 +35,10 @@ REASONS: dict[str, Promise] = {
         "The portal's account in the cluster lacks a right, which a platform operator must give it. The job is kept and"
         " goes in by itself."
     ),
+    "waiting.account": _(
+        "The tenant's account in the cluster is missing or lacks a right. Restore the tenant's objects on its page, and"
+        " this goes on by itself; if that changes nothing, tell a platform operator."
+    ),
     "waiting.placement": _("The tenant's place in the cluster is still being prepared."),
     "waiting.scheduler": _("The scheduler has not looked at the job yet."),
     "waiting.queue-limit": _(

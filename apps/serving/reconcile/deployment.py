@@ -14,7 +14,7 @@ from apps.adapters.kubernetes import objects
 from apps.adapters.kubernetes.answers import RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
 from apps.catalog import services as catalog
-from apps.clusters.services.connect import connect
+from apps.clusters.services.connect import connect, connect_for
 from apps.quotas import services as quotas
 from apps.serving import moves
 from apps.serving.domain import manifests
@@ -26,6 +26,7 @@ from apps.serving.reconcile.replicas import keep_replicas
 from apps.serving.reconcile.routes import keep_routes
 from apps.serving.services import reading
 from apps.serving.services.fitting import pool_of
+from apps.tenants import services as tenants
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +36,7 @@ SOON = timedelta(seconds=1)
 LONGEST = timedelta(seconds=5)
 """While a cluster is away, tries come at most this far apart, so that accepted work goes in soon after its return."""
 REFUSED_AGAIN = timedelta(minutes=1)
+NO_ACCOUNT = "asking.account"
 TICKET = timedelta(hours=1)
 """How long a pod's token for the model's files is good. It is renewed at half of that: any replica may start anew."""
 
@@ -49,7 +51,7 @@ def reconcile_deployment(deployment: Deployment) -> timedelta | None:
         if deployment.state is Phase.ASKING and deployment.wanted == Wanted.RUN and not deployment.placement.is_ready:
             moves.move(deployment, Phase.ASKING, Reason("asking.placement"))
             return SOON
-        step = _step(connect(deployment.placement.cluster), deployment)
+        step = _step(deployment)
         if deployment.failures:
             Deployment.objects.for_system().filter(pk=deployment.pk).update(failures=0)
         return step
@@ -62,28 +64,40 @@ def reconcile_deployment(deployment: Deployment) -> timedelta | None:
             moves.move(deployment, Phase.FAILED, Reason("failed.conflict"))
         return None
     except RightMissing as error:
-        return _wait(deployment, error, "asking.right")
+        return _wait(deployment, error, _lacking(deployment, error))
     except Refused as error:
         # Not the deployment's fault but ours: a kind is missing. Kept, and seen by whoever reads the log.
         log.error("cluster_refused_a_look", deployment=deployment.pk, error=error.text)
         return REFUSED_AGAIN
 
 
-def _step(api: KubeApi, deployment: Deployment) -> timedelta | None:
+def _lacking(deployment: Deployment, error: RightMissing) -> str:
+    """Which right is missing: the portal's own, or the tenant's account's, which its place can be given anew."""
+    if error.account != tenants.account_of(deployment.tenant.slug):
+        return "asking.right"
+    if not deployment.failures:
+        tenants.doubt(deployment.placement)
+    return NO_ACCOUNT
+
+
+def _step(deployment: Deployment) -> timedelta | None:
+    # What is there is seen with the portal's own account; what is done is done with that of the deployment's tenant.
+    eye = connect(deployment.placement.cluster)
+    hand = connect_for(deployment.placement.cluster, tenants.account_of(deployment.tenant.slug))
     if deployment.wanted != Wanted.RUN:
         keep_routes(deployment)  # nobody is sent there any more, before it goes
     plan = reading.plan_of(deployment)
-    seen = look(api, plan)
-    keep_replicas(api, deployment, seen)
+    seen = look(eye, plan)
+    keep_replicas(eye, deployment, seen)
     wish = Wish(Wanted(deployment.wanted), deployment.replicas, manifests.mark(plan), deployment.settled)
     decision = decide(deployment.state, wish, seen)
     if decision.act is Act.APPLY:
-        failed = _apply(api, deployment, plan)
+        failed = _apply(hand, deployment, plan)
         decision = failed or decision
     elif decision.act is Act.DELETE:
-        _delete(api, plan, seen)
+        _delete(hand, plan, seen)
     if deployment.wanted == Wanted.RUN:
-        _renew(api, deployment, plan)
+        _renew(hand, deployment, plan)
     _take(deployment, decision)
     if deployment.wanted == Wanted.RUN:
         keep_routes(deployment)
@@ -201,8 +215,8 @@ def _wait(deployment: Deployment, error: Unavailable | RightMissing, code: str) 
     """Keep the deployment, say what it waits for, and try again: soon at first, at most LONGEST apart."""
     failures = deployment.failures + 1
     Deployment.objects.for_system().filter(pk=deployment.pk).update(failures=failures)
-    if deployment.state is Phase.ASKING and error.text:
-        moves.move(deployment, Phase.ASKING, Reason(code))
+    if error.text and (deployment.state is Phase.ASKING or (code == NO_ACCOUNT and not deployment.state.is_at_rest)):
+        moves.move(deployment, deployment.state, Reason(code))
     log.warning("cluster_unavailable", deployment=deployment.pk, error=error.text, failures=failures)
     least = error.retry_after if isinstance(error, Unavailable) else 0
     return min(timedelta(seconds=max(least, 2.0 ** min(failures, 4) / 2)), LONGEST)

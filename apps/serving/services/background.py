@@ -38,7 +38,7 @@ def deployment_rows(deployment_id: str) -> QuerySet[Deployment]:
     return (
         Deployment.objects.for_system()
         .filter(pk=deployment_id)
-        .select_related("placement__tenant", "placement__cluster", "version")
+        .select_related("tenant", "placement__tenant", "placement__cluster", "version")
     )
 
 

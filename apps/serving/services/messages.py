@@ -53,6 +53,10 @@ REASONS: dict[str, Promise] = {
         "The portal's account in the cluster lacks a right, which a platform operator must give it. The deployment is"
         " kept and goes in by itself."
     ),
+    "asking.account": _(
+        "The tenant's account in the cluster is missing or lacks a right. Restore the tenant's objects on its page, and"
+        " this goes on by itself; if that changes nothing, tell a platform operator."
+    ),
     "asking.placement": _("The tenant's place in the cluster is still being prepared."),
     "asking.cluster-takes": _("The cluster is being asked for its objects."),
     "asking.scheduler": _("The scheduler looks for a node."),

@@ -13,11 +13,24 @@ Manifest = dict[str, Any]
 
 TENANT_LABEL = "maas.portal/tenant"
 MANAGER = "maas-portal"
+RBAC = "rbac.authorization.k8s.io"
 RUNNER = "runner"
 READER = "tenant-reader"
+ACCOUNT = "maas-portal"
+"""What the portal itself speaks as when it does something in the tenant's name, and the binding that lets it."""
+ACCOUNT_ROLE = "maas-portal-tenant"
+"""The ClusterRole of `deploy/cluster/portal.yaml` that says what that is."""
+PORTAL_NAMESPACE = "maas-portal"
+"""Where the portal's own account is. Commands to queues are sent there: it may send none in a tenant's namespace, where
+one could end a job."""
 
-ESSENTIAL = frozenset({"namespace", "queue"})
+ESSENTIAL = frozenset({"namespace", "portal-account", "portal-binding", "queue"})
 """Steps without which no job can run at all; the others protect and limit."""
+
+
+def namespace_of(slug: str) -> str:
+    """The namespace of a tenant, in every cluster."""
+    return f"tenant-{slug}"
 
 
 @dataclass(frozen=True)
@@ -69,9 +82,11 @@ def place_steps(place: Place) -> list[Step]:
         Step("defaults", builder.defaults()),
         Step("network-deny", builder.policy("default-deny", deny_all())),
         Step("network-allow", builder.policy("baseline", allow(place.reach))),
-        Step("account", builder.account()),
+        Step("account", builder.account(RUNNER)),
         Step("role", builder.role()),
         Step("binding", builder.binding()),
+        Step("portal-account", builder.account(ACCOUNT)),
+        Step("portal-binding", builder.portal_binding()),
         Step("queue", builder.queue()),
     ]
 
@@ -84,7 +99,7 @@ def queue_command(place: Place, action: str, serial: int, uid: str) -> Manifest:
         "kind": "Command",
         "metadata": {
             "name": f"{place.queue}-{action.lower()}-{serial}",
-            "namespace": place.namespace,
+            "namespace": PORTAL_NAMESPACE,
             "labels": {TENANT_LABEL: place.tenant, "app.kubernetes.io/managed-by": MANAGER},
         },
         "action": action,
@@ -124,8 +139,8 @@ class _Builder:
     def policy(self, name: str, spec: dict[str, Any]) -> Manifest:
         return self._object("networking.k8s.io/v1", "NetworkPolicy", name, spec=spec)
 
-    def account(self) -> Manifest:
-        return self._object("v1", "ServiceAccount", RUNNER, automountServiceAccountToken=False)
+    def account(self, name: str) -> Manifest:
+        return self._object("v1", "ServiceAccount", name, automountServiceAccountToken=False)
 
     def role(self) -> Manifest:
         """To look, and nothing else: whoever may create pods may mount every Secret of the namespace."""
@@ -140,19 +155,21 @@ class _Builder:
             },
             {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
         ]
-        return self._object("rbac.authorization.k8s.io/v1", "Role", READER, rules=rules)
+        return self._object(f"{RBAC}/v1", "Role", READER, rules=rules)
 
     def binding(self) -> Manifest:
-        api = "rbac.authorization.k8s.io"
-        groups = [{"apiGroup": api, "kind": "Group", "name": group} for group in self.place.readers]
-        runner = {"kind": "ServiceAccount", "name": RUNNER, "namespace": self.place.namespace}
-        return self._object(
-            f"{api}/v1",
-            "RoleBinding",
-            READER,
-            roleRef={"apiGroup": api, "kind": "Role", "name": READER},
-            subjects=[runner, *groups],
-        )
+        groups = [{"apiGroup": RBAC, "kind": "Group", "name": group} for group in self.place.readers]
+        return self._binding(READER, "Role", READER, [self._subject(RUNNER), *groups])
+
+    def portal_binding(self) -> Manifest:
+        return self._binding(ACCOUNT, "ClusterRole", ACCOUNT_ROLE, [self._subject(ACCOUNT)])
+
+    def _binding(self, name: str, kind: str, role: str, subjects: list[Manifest]) -> Manifest:
+        reference = {"apiGroup": RBAC, "kind": kind, "name": role}
+        return self._object(f"{RBAC}/v1", "RoleBinding", name, roleRef=reference, subjects=subjects)
+
+    def _subject(self, account: str) -> Manifest:
+        return {"kind": "ServiceAccount", "name": account, "namespace": self.place.namespace}
 
     def queue(self) -> Manifest:
         """The limit always names the accelerator: a capability without it leaves GPUs unlimited."""

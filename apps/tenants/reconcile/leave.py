@@ -13,7 +13,7 @@ from apps.adapters.kubernetes import objects
 from apps.adapters.kubernetes.answers import RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
 from apps.tenants.domain.drift import DONE, REFUSED, TAKEN, WAITING, Found, is_ours
-from apps.tenants.domain.place import queue_command
+from apps.tenants.domain.place import PORTAL_NAMESPACE, queue_command
 from apps.tenants.models import Placement
 from apps.tenants.services import blockers_of, place_of
 from apps.tenants.services.seen import Look
@@ -83,9 +83,7 @@ class Leaving:
         if state != "Closing":
             command = queue_command(self._place, "CloseQueue", self._placement.round, queue["metadata"]["uid"])
             try:
-                self._api.create(objects.path(objects.VOLCANO_COMMAND, self._place.namespace), command)
-            except NotFound:
-                return DONE  # the namespace is gone, and with it the work
+                self._api.create(objects.path(objects.VOLCANO_COMMAND, PORTAL_NAMESPACE), command)
             except Conflict:
                 pass  # sent before, and not carried out yet
         return WAITING

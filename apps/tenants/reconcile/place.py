@@ -24,7 +24,7 @@ from apps.tenants.domain.drift import (
     differences,
     is_ours,
 )
-from apps.tenants.domain.place import ESSENTIAL, Step, place_steps, queue_command
+from apps.tenants.domain.place import ESSENTIAL, PORTAL_NAMESPACE, Step, place_steps, queue_command
 from apps.tenants.models import Placement
 from apps.tenants.services import place_of
 from apps.tenants.services.seen import Look
@@ -115,7 +115,7 @@ class Placing:
     def _open(self, queue: dict[str, Any]) -> None:
         command = queue_command(self._place, "OpenQueue", self._placement.round, queue["metadata"]["uid"])
         try:
-            self._api.create(objects.path(objects.VOLCANO_COMMAND, self._place.namespace), command)
+            self._api.create(objects.path(objects.VOLCANO_COMMAND, PORTAL_NAMESPACE), command)
         except Conflict:
             pass  # sent before, and not carried out yet
 

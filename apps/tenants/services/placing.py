@@ -17,7 +17,7 @@ from apps.clusters import services as clusters
 from apps.clusters.services.catalogue import default_resource
 from apps.quotas import services as quotas
 from apps.streams.services import hint
-from apps.tenants.domain.place import Place
+from apps.tenants.domain.place import ACCOUNT, Place, namespace_of
 from apps.tenants.domain.reach import Reach, portal_peer, read_peer
 from apps.tenants.models import Placement
 
@@ -63,6 +63,18 @@ def place_of(placement: Placement) -> Place:
     )
 
 
+def account_of(slug: str) -> tuple[str, str]:
+    """Namespace and name of the service account that the portal speaks as in the tenant's name, in every cluster. It
+    follows from who the tenant is, not from where its work is to go: a wrong place is refused there."""
+    return namespace_of(slug), ACCOUNT
+
+
+def doubt(placement: Placement) -> None:
+    """Something the place should give was not there: look now, not at the next time."""
+    Placement.objects.for_system().standing().filter(pk=placement.pk).update(due_at=Now())
+    wake(TASK, placement.pk)
+
+
 def reach() -> Reach:
     """What every tenant's pods may reach beyond their namespace: the portal, and what operators have named."""
     portal = portal_peer(settings.PODS_URL)
@@ -81,7 +93,7 @@ def ask_placement(actor: Actor, *, tenant_id: int, slug: str, cluster_id: int, g
     """
     actor.require(Permission.TENANT_PROVISION, target=f"tenant:{tenant_id}")
     cluster = clusters.for_system().get(pk=cluster_id)
-    made = {"namespace": f"tenant-{slug}", "queue": f"tenant-{slug}", "accelerator": accelerator_of(cluster)}
+    made = {"namespace": namespace_of(slug), "queue": f"tenant-{slug}", "accelerator": accelerator_of(cluster)}
     placement, created = Placement.objects.for_system().get_or_create(
         tenant_id=tenant_id, cluster_id=cluster_id, defaults=made
     )

@@ -23,6 +23,14 @@ STEPS: dict[str, tuple[Promise, Promise]] = {
     "account": (_("Service account"), _("What pods run as. They get no token.")),
     "role": (_("Role"), _("To look at jobs, pods and logs; not at secrets, and nothing can be changed.")),
     "binding": (_("Role binding"), _("Gives that role to the team's groups, for kubectl, and to the service account.")),
+    "portal-account": (
+        _("Portal's account"),
+        _("What the portal speaks as when it works for the team. It has no rights in the place of any other."),
+    ),
+    "portal-binding": (
+        _("Portal's rights"),
+        _("Lets that account make, change and delete the team's jobs, deployments, volumes and secrets, here only."),
+    ),
     "queue": (_("Volcano queue"), _("Jobs wait here and start together, up to the team's limit of GPUs.")),
     "work": (_("Work ends"), _("Nothing of the team may be running or deployed.")),
     "close": (_("Queue is closed"), _("Nothing more is let in.")),
