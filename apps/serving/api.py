@@ -21,6 +21,7 @@ from apps.serving.domain.fit import SHAPES
 from apps.serving.models import Deployment, DeploymentKey, Replica
 from apps.serving.services.keys import LEAST_RATE, MOST_RATE, USUAL_RATE
 from apps.serving.services.messages import PHASES
+from apps.streams import services as streams
 
 
 class Busy(exceptions.APIException):
@@ -153,6 +154,20 @@ class ReplicasView(GenericAPIView[Replica]):
     def get(self, request: Request, pk: str) -> Response:
         """Its pods as last seen."""
         return Response(ReplicaSerializer(services.replicas_of(_deployment(request, pk)), many=True).data)
+
+
+class LogQuery(serializers.Serializer[Any]):
+    before = serializers.CharField(default="", help_text="The cursor of the page that followed.")
+    limit = serializers.IntegerField(default=1000, min_value=1, max_value=10_000)
+
+
+class LogView(GenericAPIView[Deployment]):
+    @extend_schema(operation_id="get_deployment_log", responses=OpenApiTypes.OBJECT, parameters=[LogQuery])
+    def get(self, request: Request, pk: str) -> Response:
+        """Lines of its replicas' merged log, the newest first page."""
+        query = LogQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        return Response(streams.page(_deployment(request, pk).topic, **query.validated_data))
 
 
 class ManifestsView(GenericAPIView[Deployment]):

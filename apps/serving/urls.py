@@ -23,6 +23,7 @@ api_patterns = [
     path("deployments/<str:pk>", api.DeploymentView.as_view(), name="deployment"),
     path("deployments/<str:pk>/replicas", api.ReplicasView.as_view(), name="deployment-replicas"),
     path("deployments/<str:pk>/manifests", api.ManifestsView.as_view(), name="deployment-manifests"),
+    path("deployments/<str:pk>/log", api.LogView.as_view(), name="deployment-log"),
     path("deployments/<str:pk>/scale", api.ScaleView.as_view(), name="deployment-scale"),
     path("deployments/<str:pk>/stop", api.StopView.as_view(), name="deployment-stop"),
     path("deployments/<str:pk>/start", api.StartView.as_view(), name="deployment-start"),

@@ -1,11 +1,11 @@
 // The page of one job: its log and its loss curve, tied together. A click on a point shows its lines, a click on a line
 // its point; what is chosen stands in the address.
 
-import { JobLog } from "./joblog.js";
-import { follow, moveTo } from "./live.js";
 import { savedStep } from "./lib/lines.js";
 import { readPlace, writePlace } from "./lib/place.js";
 import { Throttle } from "./lib/throttle.js";
+import { follow, moveTo } from "./live.js";
+import { LogCard } from "./logcard.js";
 import { LossChart } from "./losschart.js";
 
 const PACE_MS = 3000;
@@ -27,7 +27,7 @@ const chart = new LossChart(document.getElementById("loss"), {
     log.showStep(step, attempt);
   },
 });
-const log = new JobLog(document.getElementById("log-card"), {
+const log = new LogCard(document.getElementById("log-card"), {
   place,
   keep,
   onPick: (step, attempt) => {

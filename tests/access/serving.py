@@ -33,6 +33,7 @@ LINES: dict[tuple[str, str], str] = {
     ("api:deployment", "GET"): "                  401  404   200   200  200   200  200  404",
     ("api:deployment-replicas", "GET"): "         401  404   200   200  200   200  200  404",
     ("api:deployment-manifests", "GET"): "        401  404   200   200  200   200  200  404",
+    ("api:deployment-log", "GET"): "              401  404   200   200  200   200  200  404",
     ("api:deployment-scale", "POST"): "           401  404   403   202  202   403  202  404",
     ("api:deployment-stop", "POST"): "            401  404   403   202  202   403  202  404",
     ("api:deployment-start", "POST"): "           401  404   403   202  202   403  202  404",
@@ -62,7 +63,7 @@ def _key(made: Objects) -> list[Any]:
 
 
 _PAGES = ("detail", "scale", "stop", "start", "remove", "chat", "key-create")
-_API = ("replicas", "manifests", "scale", "stop", "start", "remove", "keys")
+_API = ("replicas", "manifests", "log", "scale", "stop", "start", "remove", "keys")
 ARGS: dict[str, Callable[[Objects], list[Any]]] = {
     **{f"serving:{name}": _one for name in _PAGES},
     **{f"api:deployment-{name}": _one for name in _API},

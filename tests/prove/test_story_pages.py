@@ -253,6 +253,7 @@ def test_the_model_is_deployed_and_answers(office: Office, story: Story) -> None
     expect(page.locator("#state .answer")).to_contain_text("1 of 1 replicas ready")
     make_key(page, story)
     chat(page)
+    expect(page.locator("#log")).to_contain_text("tokens in")
     story.await_chat()
 
 

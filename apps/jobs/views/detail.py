@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from apps.accounts.types import Permission
@@ -24,17 +23,7 @@ from apps.jobs.services.picture import picture_of
 from apps.jobs.services.registering import may_have_checkpoint
 from apps.jobs.views.wizard import to_yaml
 from apps.quotas import services as quotas
-
-LOG_WORDS = {
-    "rank": gettext_lazy("rank"),
-    "older": gettext_lazy("Older lines"),
-    "newer": gettext_lazy("{n} newer lines"),
-    "found": gettext_lazy("{n} lines found, Enter for the next"),
-    "fault": gettext_lazy("This is no regular expression."),
-    "gap": gettext_lazy("Lines are missing here; how many is not known."),
-    "gapOf": gettext_lazy("{n} lines are missing here."),
-}
-"""What static/js/joblog.js says."""
+from apps.streams import services as streams
 
 TABS = ("ranks", "manifests", "history")
 
@@ -62,7 +51,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
             return render(request, "jobs/tab.html#rows", _tab(job, "ranks"))
         case "tab":
             return render(request, "jobs/detail.html#tab", {"job": job, **_tab(job, tab)})
-    return render(request, "jobs/detail.html", _state(request, job) | _tab(job, tab) | {"log_words": LOG_WORDS})
+    return render(request, "jobs/detail.html", _state(request, job) | _tab(job, tab) | {"log_words": streams.LOG_WORDS})
 
 
 def _state(request: HttpRequest, job: Job) -> dict[str, Any]:

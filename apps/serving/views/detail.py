@@ -17,6 +17,7 @@ from apps.serving.models import Deployment
 from apps.serving.services.keys import USUAL_RATE
 from apps.serving.services.messages import LOOKS, PHASES
 from apps.serving.services.written import code_of, to_yaml
+from apps.streams import services as streams
 
 TABS = ("replicas", "keys", "history", "manifests")
 CODES = ("curl", "python")
@@ -64,6 +65,7 @@ def whole(request: HttpRequest, deployment: Deployment, asked: str) -> dict[str,
         **tab(request, deployment, asked),
         **endpoint(request, deployment),
         "playground_words": PLAYGROUND_WORDS,
+        "log_words": streams.LOG_WORDS,
     }
 
 

@@ -6,8 +6,10 @@ from apps.streams.services.hints import hint, revoked
 from apps.streams.services.live import LiveBuffer
 from apps.streams.services.points import LastPoint, latest, recent, record_points, series, series_names
 from apps.streams.services.topics import may_follow, register_topic, topic_kinds
+from apps.streams.services.words import LOG_WORDS
 
 __all__ = [
+    "LOG_WORDS",
     "Gap",
     "LastPoint",
     "LiveBuffer",

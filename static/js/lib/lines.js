@@ -2,7 +2,8 @@
 
 const LEVELS = ["DEBUG", "INFO", "WARN", "ERROR"];
 
-/** @typedef {{id: number, at: number, level: string, rank: number|null, attempt: number, step: number|null, text: string}
+/** @typedef {{id: number, at: number, level: string, rank: number|null, pod: string, attempt: number, step: number|null,
+ *   text: string}
  *   | {id: number, gap: number|null}} Line  `at` in milliseconds; `gap` counts missing lines, null where nobody knows */
 
 export class Lines {
@@ -21,7 +22,7 @@ export class Lines {
     for (const { src, lines, gap } of frames) {
       if (gap) found.push({ gap: null });
       for (const [ns, level, rank, step, text] of lines) {
-        found.push({ at: ns / 1e6, level, rank: rank ?? src.rank, attempt: src.attempt, step, text });
+        found.push({ at: ns / 1e6, level, rank: rank ?? src.rank, pod: src.pod, attempt: src.attempt, step, text });
       }
     }
     return found;

@@ -5,15 +5,18 @@ import { Lines, readSearch, shown } from "./lib/lines.js";
 const PAGE_LINES = 1000;
 const NEAR_END_PX = 24;
 
-export class JobLog {
+export class LogCard {
   /**
    * @param {HTMLElement} card
    * @param {{place: object, keep: (o: object) => void, onPick: (step: number, attempt: number) => void,
    *          onLines: (lines: object[]) => void, restart: (cursor: string|null) => void}} page
+   *
+   * The card's data-by says who a line is from: its rank, or its pod where there are no ranks.
    */
   constructor(card, page) {
     this.page = page;
     this.url = card.dataset.url;
+    this.byPod = card.dataset.by === "pod";
     this.words = JSON.parse(document.getElementById("log-words").textContent);
     this.box = card.querySelector("#log");
     this.empty = card.querySelector("#log-empty");
@@ -154,12 +157,12 @@ export class JobLog {
     const step = line.step === null ? "" : this.number.format(line.step);
     element.append(
       cell("", this.time.format(line.at)),
-      cell("rank", line.rank ?? ""),
+      cell("rank", this.byPod ? line.pod.split("-").at(-1) : (line.rank ?? "")),
       cell("level", line.level),
       cell("n", step),
       cell("", line.text),
     );
-    if (line.rank !== null) element.children[1].prepend(cell("word", `${this.words.rank} `));
+    if (!this.byPod && line.rank !== null) element.children[1].prepend(cell("word", `${this.words.rank} `));
     return element;
   }
 
