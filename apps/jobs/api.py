@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, cast
 
 from django.shortcuts import get_object_or_404
@@ -13,9 +14,10 @@ from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts import services as accounts
+from apps.accounts.services import rest
 from apps.accounts.types import Actor
 from apps.catalog import services as catalog
+from apps.catalog.services.registering import KEY_LIMIT
 from apps.jobs import services
 from apps.jobs.models import Job, JobRank
 from apps.jobs.services import holding
@@ -58,9 +60,6 @@ class SubmitSerializer(serializers.Serializer[Any]):
     document = serializers.DictField(help_text="The portable job document: template, name, sizes and parameters.")
 
 
-_KEY = OpenApiParameter("Idempotency-Key", OpenApiTypes.STR, OpenApiParameter.HEADER, description="Any text ≤ 255.")
-
-
 class JobsView(GenericAPIView[Job]):
     serializer_class = JobSerializer
 
@@ -74,7 +73,10 @@ class JobsView(GenericAPIView[Job]):
         return self.get_paginated_response(JobSerializer(page, many=True).data)
 
     @extend_schema(
-        operation_id="submit_job", request=SubmitSerializer, responses={202: JobSerializer}, parameters=[_KEY]
+        operation_id="submit_job",
+        request=SubmitSerializer,
+        responses={202: JobSerializer},
+        parameters=[rest.IDEMPOTENCY_KEY],
     )
     def post(self, request: Request) -> Response:
         """Submit a job. 202: it is kept and will be taken to the cluster. The same Idempotency-Key and body again
@@ -82,18 +84,14 @@ class JobsView(GenericAPIView[Job]):
         form = SubmitSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         actor = _actor(request)
-        tenant = accounts.tenant_of(actor, form.validated_data["tenant"])
-        if tenant is None:
-            raise exceptions.ValidationError({"tenant": [_("There is no such tenant, or you are not in it.")]})
-        key = request.headers.get("Idempotency-Key", "")
-        if len(key) > 255:
-            raise exceptions.ValidationError({"Idempotency-Key": [_("At most 255 characters.")]})
+        tenant = rest.tenant_named(actor, form.validated_data["tenant"])
+        key = rest.idempotency_key(request)
         try:
             job = services.submit(actor, tenant_id=tenant.pk, document=form.validated_data["document"], key=key)
         except services.InvalidDocument as invalid:
             raise exceptions.ValidationError(_errors(invalid)) from invalid
         except services.KeyReused as reused:
-            raise Busy(_("This Idempotency-Key was used for another request. Choose a new one.")) from reused
+            raise rest.KeyReused from reused
         location = {"Location": f"/api/v1/jobs/{job.pk}"}
         return Response(JobSerializer(job).data, status=status.HTTP_202_ACCEPTED, headers=location)
 
@@ -173,7 +171,7 @@ class RegisterView(GenericAPIView[Job]):
 
     @extend_schema(
         operation_id="register_model", request=RegisterSerializer, responses={202: RegisteredSerializer},
-        parameters=[_KEY],
+        parameters=[rest.IDEMPOTENCY_KEY],
     )  # fmt: skip
     def post(self, request: Request, pk: str) -> Response:
         """Register the job's newest good checkpoint as a model's version. 202: its files are brought in the background.
@@ -181,7 +179,9 @@ class RegisterView(GenericAPIView[Job]):
         job = _job(request, pk)
         form = RegisterSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        key = request.headers.get("Idempotency-Key", "")[:64]
+        key = rest.idempotency_key(request)
+        if len(key) > KEY_LIMIT:
+            key = hashlib.sha256(key.encode()).hexdigest()
         try:
             version = register_model(_actor(request), job=job, said=form.validated_data, key=key)
         except catalog.Invalid as invalid:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from typing import Any, cast
 
 from django.shortcuts import get_object_or_404
-from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import exceptions, serializers, status
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts import services as accounts
+from apps.accounts.services import rest
 from apps.accounts.types import Actor, Permission
 from apps.quotas import services
 from apps.quotas.domain.quantity import BadQuantity, parse
@@ -156,9 +156,6 @@ class PoolsView(GenericAPIView[Allowance]):
         return Response(QuotaPoolSerializer(rows, many=True).data)
 
 
-_KEY = OpenApiParameter("Idempotency-Key", OpenApiTypes.STR, OpenApiParameter.HEADER, description="Any text ≤ 255.")
-
-
 class RequestsView(GenericAPIView[QuotaRequest]):
     serializer_class = QuotaRequestSerializer
 
@@ -173,17 +170,18 @@ class RequestsView(GenericAPIView[QuotaRequest]):
         return self.get_paginated_response(QuotaRequestSerializer(page, many=True).data)
 
     @extend_schema(
-        operation_id="ask_quota", request=QuotaAskSerializer, responses={201: QuotaRequestSerializer}, parameters=[_KEY]
+        operation_id="ask_quota",
+        request=QuotaAskSerializer,
+        responses={201: QuotaRequestSerializer},
+        parameters=[rest.IDEMPOTENCY_KEY],
     )
     def post(self, request: Request) -> Response:
         """Ask for quota. The same Idempotency-Key again answers with the same request."""
         form = QuotaAskSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         actor = _actor(request)
-        tenant = accounts.tenant_of(actor, form.validated_data["tenant"])
-        if tenant is None:
-            raise exceptions.ValidationError({"tenant": [_("There is no such tenant, or you are not in it.")]})
-        key = request.headers.get("Idempotency-Key", "")
+        tenant = rest.tenant_named(actor, form.validated_data["tenant"])
+        key = rest.idempotency_key(request)
         digest = hashlib.sha256(key.encode()).hexdigest() if key else ""
         actor.require(Permission.QUOTA_ASK, tenant.pk, target=f"tenant:{tenant.pk}")
         wish = services.Ask(tenant.pk, form.terms(), form.validated_data["reason"], digest)
@@ -204,14 +202,14 @@ class RequestView(GenericAPIView[QuotaRequest]):
         return Response(QuotaRequestDetailSerializer(_request(request, pk)).data)
 
 
-class ActView(GenericAPIView[QuotaRequest]):
+class ActView(GenericAPIView[QuotaRequest], ABC):
     """POST …/approve and the like: do it and answer with the request. 409: it is not where it was."""
 
     serializer_class = QuotaRequestSerializer
     form: type[serializers.Serializer[Any]] | None = None
 
-    def act(self, actor: Actor, found: QuotaRequest, form: Any) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def act(self, actor: Actor, found: QuotaRequest, form: Any) -> None: ...
 
     def answer(self, request: Request, pk: int) -> Response:
         found = _request(request, pk)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, cast
 
 from django.conf import settings
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions, serializers, status
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts import services as accounts
+from apps.accounts.services import rest
 from apps.accounts.types import Actor
 from apps.serving import services
 from apps.serving.domain.fit import SHAPES
@@ -92,9 +93,6 @@ class NewDeploymentKeySerializer(DeploymentKeySerializer):
         fields = (*DeploymentKeySerializer.Meta.fields, "key")  # type: ignore[assignment]
 
 
-_KEY = OpenApiParameter("Idempotency-Key", OpenApiTypes.STR, OpenApiParameter.HEADER, description="Any text ≤ 200.")
-
-
 class DeploymentsView(GenericAPIView[Deployment]):
     serializer_class = DeploymentSerializer
 
@@ -109,7 +107,10 @@ class DeploymentsView(GenericAPIView[Deployment]):
         return self.get_paginated_response(DeploymentSerializer(page, many=True).data)
 
     @extend_schema(
-        operation_id="deploy", request=DeployModelSerializer, responses={202: DeploymentSerializer}, parameters=[_KEY]
+        operation_id="deploy",
+        request=DeployModelSerializer,
+        responses={202: DeploymentSerializer},
+        parameters=[rest.IDEMPOTENCY_KEY],
     )
     def post(self, request: Request) -> Response:
         """Deploy a version. 202: it is kept, holds its quota, and will be taken to the cluster. The same
@@ -117,12 +118,8 @@ class DeploymentsView(GenericAPIView[Deployment]):
         form = DeployModelSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         actor, sent = _actor(request), form.validated_data
-        tenant = accounts.tenant_of(actor, sent["tenant"])
-        if tenant is None:
-            raise exceptions.ValidationError({"tenant": [_("There is no such tenant, or you are not in it.")]})
-        key = request.headers.get("Idempotency-Key", "")
-        if len(key) > 200:
-            raise exceptions.ValidationError({"Idempotency-Key": [_("At most 200 characters.")]})
+        tenant = rest.tenant_named(actor, sent["tenant"])
+        key = rest.idempotency_key(request, most=200)
         asked = services.Request(
             tenant.pk, sent["version"], sent["name"], sent["shape"], sent["replicas"], f"api:{key}" if key else ""
         )
@@ -131,7 +128,7 @@ class DeploymentsView(GenericAPIView[Deployment]):
         except services.InvalidRequest as invalid:
             raise exceptions.ValidationError(_errors(invalid)) from invalid
         except services.KeyReused as reused:
-            raise Busy(_("This Idempotency-Key was used for another request. Choose a new one.")) from reused
+            raise rest.KeyReused from reused
         deployment = self.get_queryset().get(pk=deployment.pk)
         location = {"Location": f"/api/v1/deployments/{deployment.pk}"}
         return Response(DeploymentSerializer(deployment).data, status=status.HTTP_202_ACCEPTED, headers=location)
@@ -177,13 +174,13 @@ class ManifestsView(GenericAPIView[Deployment]):
         return Response({"manifests": services.manifests_of(_deployment(request, pk))})
 
 
-class ActView(GenericAPIView[Deployment]):
+class ActView(GenericAPIView[Deployment], ABC):
     """POST …/scale, …/stop, …/start and …/remove: 202 says it was noted, the phase says when it is so."""
 
     serializer_class = DeploymentSerializer
 
-    def act(self, actor: Actor, deployment: Deployment, request: Request) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def act(self, actor: Actor, deployment: Deployment, request: Request) -> None: ...
 
     def answer(self, request: Request, pk: str) -> Response:
         deployment = _deployment(request, pk)

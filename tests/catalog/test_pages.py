@@ -13,6 +13,7 @@ from apps.catalog.domain.fit import FreeNode, places
 from apps.catalog.models import ModelVersion, RegisteredModel
 from apps.clusters.models import ClusterNode
 from apps.jobs.domain.templates import TEMPLATES
+from apps.jobs.models import Job
 from deploy.workloads.charlm.text import write
 from tests import factories
 from tests.catalog import made
@@ -168,6 +169,19 @@ def test_a_job_is_registered_from_its_page_once(world: World) -> None:
     version = ModelVersion.objects.get()
     assert version.lineage["code"] == {"image": "a:1", "command": ["true"]}
     assert "environment" not in version.lineage["parameters"]
+
+
+def test_two_keys_that_begin_alike_are_two_requests(world: World) -> None:
+    job = factories.job(world.scientist, world.place)
+    Job.objects.for_system().update(running_at=job.created_at)
+    client = browser(world.scientist)
+
+    def register(name: str) -> Any:
+        path, headers = f"/api/v1/jobs/{job.pk}/register", {"Idempotency-Key": f"{'k' * 100}{name}"}
+        said = {"name": name, "licence": "MIT"}
+        return client.post(path, said, content_type="application/json", headers=headers).json()["model"]
+
+    assert register("harbour") == register("harbour") != register("lighthouse")
 
 
 def test_the_digest_of_charlms_text_is_that_of_its_text() -> None:
