@@ -35,7 +35,13 @@ NAVIGATION: list[tuple[str | Promise, list[tuple[str, Promise, str, Permission |
             ("secrets:list", gettext_lazy("Secrets"), "key", Permission.SECRET_VIEW),
         ],
     ),
-    (gettext_lazy("Platform"), [("audit:list", gettext_lazy("Audit"), "list-search", Permission.AUDIT_VIEW)]),
+    (
+        gettext_lazy("Platform"),
+        [
+            ("clusters:list", gettext_lazy("Clusters"), "server-2", Permission.CLUSTER_VIEW),
+            ("audit:list", gettext_lazy("Audit"), "list-search", Permission.AUDIT_VIEW),
+        ],
+    ),
 ]
 ENDS = [
     ("accounts:permissions", gettext_lazy("Permissions"), "shield-check", Permission.PERMISSIONS_VIEW),

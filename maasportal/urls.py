@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularAPIView
 
 from apps.audit import urls as audit
 from apps.catalog import urls as catalog
+from apps.clusters import urls as clusters
 from apps.jobs import urls as jobs
 from apps.notices import urls as notices
 from apps.quotas import urls as quotas
@@ -24,6 +25,7 @@ urlpatterns = [
                 [
                     *audit.api_patterns,
                     *catalog.api_patterns,
+                    *clusters.api_patterns,
                     *jobs.api_patterns,
                     *notices.api_patterns,
                     *quotas.api_patterns,
@@ -38,6 +40,7 @@ urlpatterns = [
     path("", include("apps.accounts.urls")),
     path("", include("apps.audit.urls")),
     path("", include("apps.catalog.urls")),
+    path("", include("apps.clusters.urls")),
     path("", include("apps.jobs.urls")),
     path("", include("apps.notices.urls")),
     path("", include("apps.portal.urls")),

@@ -1,7 +1,8 @@
 """The slot through which a web process hands values to the secrets server: they go in, nothing comes out.
 
 It is plain HTTP and not the SDK of `adapters.vault`, and it logs in with a role of its own whose policy only writes,
-below `tenants/`: whoever takes over a web process can read no value, a cluster's credential least of all.
+below `tenants/`, and below `entered/` what is not there yet: whoever takes over a web process can read no value, and
+cannot put another in the place of a cluster's credential.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ class ClustersConfig(AppConfig):
     def ready(self) -> None:
         from apps.audit import services as audit
         from apps.clusters import services
+        from apps.clusters.services import audited
+        from apps.clusters.services.actions import TOLD_REFUSED
+        from apps.notices import services as notices
         from apps.quotas import services as quotas
         from apps.secrets import services as secrets
         from apps.streams import services as streams
@@ -17,5 +20,13 @@ class ClustersConfig(AppConfig):
         services.register_due("secrets.destroy", secrets.due_secrets)
         services.register_due("secrets.tend", secrets.due_loans)
         quotas.register_figures(services.pool_figures)
+        services.register_due(services.CHECK, services.due_entries)
+        services.register_due(services.TEND, services.due_clusters)
         audit.register_system("register_cluster", _("Command line"))
         audit.register_target("accelerator", audit.TargetKind(_("the accelerator")))
+        audit.register_system("clusters", _("Cluster control"))
+        audit.register_target("cluster", audit.TargetKind(_("the cluster"), page=audited.cluster_page))
+        for action in ("cluster.credential-refused", "cluster.profiled"):
+            audit.register_words(action, failed=audited.checks_text, fields=audited.fields_text)
+        notices.register_words(TOLD_REFUSED, failed=audited.checks_text)
+        notices.register_waiting(audited.waiting)

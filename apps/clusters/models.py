@@ -2,29 +2,62 @@
 
 from __future__ import annotations
 
+import uuid
+from datetime import datetime, timedelta
 from typing import Self
 
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from apps.accounts.types import Actor, Permission
+from apps.clusters.domain.checks import WARN_DAYS, Check, Operator, days_left, passes
+from apps.clusters.domain.profile import Profile
+from apps.clusters.domain.profile import read as read_profile
 
 
 class ClusterQuerySet(models.QuerySet["Cluster"]):
-    """Clusters belong to the platform, not to a tenant: whoever may see one may see all."""
+    """Clusters belong to the platform, not to a tenant: whoever may see one may see all that stand. One that is not
+    ready yet is seen by those who are to make it so."""
 
     def visible_to(self, actor: Actor) -> Self:
-        return self.all() if actor.may(Permission.CLUSTER_VIEW) else self.none()
+        if not actor.may(Permission.CLUSTER_VIEW):
+            return self.none()
+        standing = self.standing()
+        return standing if actor.may(Permission.CLUSTER_REGISTER) else standing.exclude(state=Cluster.State.NEW)
 
     def for_system(self) -> Self:
         return self.all()
+
+    def standing(self) -> Self:
+        """Those that are neither being removed nor gone."""
+        return self.filter(state__in=(Cluster.State.NEW, Cluster.State.READY))
+
+    def used(self) -> Self:
+        """Those that may be spoken to: their credential was accepted."""
+        return self.filter(state=Cluster.State.READY)
+
+    def open(self) -> Self:
+        """Those in which something new may begin."""
+        return self.used().filter(maintenance_since=None)
 
 
 class Cluster(models.Model):
     """A cluster's address and what was seen of it. Its credential lies in the secrets server at `credential_path`.
 
     Only the watch process writes the four columns of what was seen; `unreachable_since` is null while it answers.
+    `uid` tells one cluster from another at the same address. `checks` and `operators` are what was found with the
+    credential in use (`Check.to_row`, `Operator.to_row`); `account` and `expires_at` what that says of itself.
+    `warned_days` is the nearest end that operators were told of. `profile` is what they say of it (`Profile.to_row`).
+    `due_at` is when a worker looks at it next.
     """
+
+    class State(models.TextChoices):
+        NEW = "new"
+        READY = "ready"
+        LEAVING = "leaving"
+        GONE = "gone"
 
     slug = models.SlugField(max_length=40, unique=True)
     name = models.CharField(max_length=80)
@@ -36,11 +69,25 @@ class Cluster(models.Model):
     seen_at = models.DateTimeField(null=True)
     unreachable_since = models.DateTimeField(null=True)
     unreachable_reason = models.TextField(blank=True)
+    state = models.CharField(max_length=8, choices=State, default=State.READY, db_default=State.READY)
+    uid = models.CharField(max_length=60, blank=True, db_default="")
+    checks = models.JSONField(default=list, db_default=[])
+    operators = models.JSONField(default=list, db_default=[])
+    checked_at = models.DateTimeField(null=True)
+    account = models.CharField(max_length=253, blank=True, db_default="")
+    expires_at = models.DateTimeField(null=True)
+    warned_days = models.SmallIntegerField(null=True)
+    maintenance_since = models.DateTimeField(null=True)
+    maintenance_until = models.DateTimeField(null=True)
+    maintenance_reason = models.CharField(max_length=300, blank=True, db_default="")
+    profile = models.JSONField(default=dict, db_default={})
+    due_at = models.DateTimeField(null=True)
 
     objects = ClusterQuerySet.as_manager()
 
     class Meta:
         ordering = ["slug"]
+        indexes = [models.Index(fields=["due_at"], name="cluster_due", condition=Q(due_at__isnull=False))]
 
     def __str__(self) -> str:
         return self.name
@@ -49,6 +96,95 @@ class Cluster(models.Model):
     def topic(self) -> str:
         """The name under which open pages hear of this cluster."""
         return f"cluster.{self.pk}"
+
+    @property
+    def is_ready(self) -> bool:
+        return self.state == self.State.READY
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something new may begin here."""
+        return self.is_ready and self.maintenance_since is None
+
+    @property
+    def found(self) -> list[Check]:
+        """What was found with the credential in use."""
+        return [Check.from_row(row) for row in self.checks]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing was found that the portal cannot do without; true while nothing was looked at."""
+        return not self.checks or passes(self.found)
+
+    @property
+    def operators_found(self) -> list[Operator]:
+        return [Operator(**row) for row in self.operators]
+
+    @property
+    def described(self) -> Profile:
+        return read_profile(self.profile)
+
+    @property
+    def is_expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= timezone.now()
+
+    @property
+    def days_left(self) -> int | None:
+        """Whole days until the credential is over; None where it does not say."""
+        return None if self.expires_at is None else days_left(self.expires_at, timezone.now())
+
+    @property
+    def is_expiring(self) -> bool:
+        """Whether the end of the credential is near enough to warn of."""
+        return self.expires_at is not None and self.expires_at <= timezone.now() + timedelta(days=WARN_DAYS[0])
+
+
+class ClusterEntry(models.Model):
+    """A credential that somebody entered, with the address it is for: the first one, or one to replace another.
+
+    Its token lies in the secrets server at `path`, where the web process put it, until a worker has moved it to the
+    cluster's own path or destroyed it. `once` is the form's own id, so that a second press is no second entry.
+    `due_at` is when a worker has something to do: to check, or to destroy the token; null once that is done.
+    """
+
+    class State(models.TextChoices):
+        STORING = "storing"
+        CHECKING = "checking"
+        PASSED = "passed"
+        FAILED = "failed"
+        DROPPED = "dropped"
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="entries")
+    once = models.UUIDField(unique=True, default=uuid.uuid4)
+    server = models.CharField(max_length=255)
+    ca_pem = models.TextField(blank=True)
+    state = models.CharField(max_length=8, choices=State, default=State.STORING)
+    checks = models.JSONField(default=list)
+    entered_by = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+", null=True)
+    entered_at = models.DateTimeField(db_default=Now())
+    checked_at = models.DateTimeField(null=True)
+    due_at: models.DateTimeField[datetime | None, datetime | None] = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-pk"]
+        indexes = [models.Index(fields=["due_at"], name="cluster_entry_due", condition=Q(due_at__isnull=False))]
+
+    @property
+    def path(self) -> str:
+        return f"entered/{self.once}"
+
+    @property
+    def found(self) -> list[Check]:
+        return [Check.from_row(row) for row in self.checks]
+
+    @property
+    def is_busy(self) -> bool:
+        return self.state in (self.State.STORING, self.State.CHECKING)
+
+    @property
+    def may_check_again(self) -> bool:
+        """Whether its token is still kept, so that what failed can be looked at again."""
+        return self.state == self.State.FAILED and self.due_at is not None
 
 
 class ClusterNodeQuerySet(models.QuerySet["ClusterNode"]):
@@ -94,6 +230,15 @@ class ClusterNode(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["cluster", "name"], name="node_once")]
         ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def free_now(self) -> int:
+        """Accelerators that new work could have here."""
+        usable = self.ready and self.schedulable and not self.tainted
+        return max(0, self.total - self.used) if usable else 0
 
 
 class AcceleratorEntry(models.Model):

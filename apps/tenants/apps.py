@@ -8,14 +8,17 @@ class TenantsConfig(AppConfig):
     def ready(self) -> None:
         from apps.audit import services as audit
         from apps.clusters import services as clusters
+        from apps.clusters.services import registry
         from apps.notices import services as notices
         from apps.quotas import services as quotas
         from apps.secrets import services as secrets
         from apps.streams import services as streams
         from apps.tenants import checks, services  # noqa: F401  (checks register themselves)
-        from apps.tenants.services import audited, seen  # noqa: F401  (what only workers tell must have words for pages)
+        from apps.tenants.services import audited, occupying, seen  # noqa: F401  (what only workers tell must have words for pages)
 
         clusters.register_due(services.TASK, services.due_placements)
+        registry.register_owners(seen.owners)
+        clusters.register_occupants("tenant", occupying.occupants)
         streams.register_topic("tenant", services.may_follow_tenant)
         streams.register_topic("tenantrequest", services.may_follow_request)
         quotas.register_limit_listener(services.follow_limit)

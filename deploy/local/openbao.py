@@ -69,6 +69,8 @@ path "auth/token/revoke-accessor" {{ capabilities = ["update"] }}
 
 ENTRY_POLICY = f"""\
 path "{MOUNT}/data/tenants/*" {{ capabilities = ["create", "update"] }}
+# A cluster's credential waits here to be checked; web processes cannot put one in the place of another.
+path "{MOUNT}/data/entered/*" {{ capabilities = ["create"] }}
 """
 """What web processes may do: put values in, and read none."""
 

@@ -2,9 +2,29 @@
 
 from apps.clusters.domain.capacity import Capacity, NodeSpace, ProductSpace, capacity_of
 from apps.clusters.models import Cluster
+from apps.clusters.services.checking import due_clusters
+from apps.clusters.services.entering import (
+    CHECK,
+    Access,
+    NameTaken,
+    NotKept,
+    check_again,
+    due_entries,
+    enter,
+    renew,
+)
 from apps.clusters.services.figures import pool_figures
 from apps.clusters.services.lookout import due, look
-from apps.clusters.services.registration import Registration, register_cluster
+from apps.clusters.services.maintenance import (
+    Closed,
+    Maintenance,
+    begin_maintenance,
+    closed_text,
+    end_maintenance,
+    require_open,
+)
+from apps.clusters.services.profiling import describe
+from apps.clusters.services.registration import TEND, Registration, register_cluster
 from apps.clusters.services.registry import (
     ParsedLine,
     PodEnd,
@@ -14,6 +34,14 @@ from apps.clusters.services.registry import (
     register_due,
     register_workload,
     workloads,
+)
+from apps.clusters.services.removal import (
+    Occupant,
+    Occupied,
+    WrongName,
+    occupants_of,
+    register_occupants,
+    remove,
 )
 from apps.clusters.services.seen import (
     capacity,
@@ -27,19 +55,37 @@ from apps.clusters.services.seen import (
 )
 
 __all__ = [
+    "CHECK",
+    "TEND",
+    "Access",
     "Capacity",
+    "Closed",
     "Cluster",
+    "Maintenance",
+    "NameTaken",
     "NodeSpace",
+    "NotKept",
+    "Occupant",
+    "Occupied",
     "ParsedLine",
     "PodEnd",
     "ProductSpace",
     "Registration",
     "WorkloadKind",
     "WorkloadObject",
+    "WrongName",
+    "begin_maintenance",
     "capacity",
     "capacity_of",
+    "check_again",
+    "closed_text",
+    "describe",
     "due",
+    "due_clusters",
+    "due_entries",
     "due_sweeps",
+    "end_maintenance",
+    "enter",
     "for_system",
     "look",
     "may_follow_cluster",
@@ -47,10 +93,15 @@ __all__ = [
     "note_answer",
     "note_nodes",
     "note_silence",
+    "occupants_of",
     "pool_figures",
     "register_cluster",
     "register_due",
+    "register_occupants",
     "register_workload",
+    "remove",
+    "renew",
+    "require_open",
     "visible_to",
     "workloads",
 ]

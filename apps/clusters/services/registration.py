@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
+from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from apps.accounts.types import Actor, Permission
+from apps.adapters.broker import wake
 from apps.audit.services import action, record, use_case
 from apps.clusters.models import Cluster
 from apps.streams.services import hint
 
-_SEEN = {"version", "seen_at", "unreachable_since", "unreachable_reason", "created_at"}
+ALL = "cluster.0"
+"""The topic of the list of clusters; no cluster has this id."""
+TEND = "clusters.tend"
 
 REGISTERED = action(
     "cluster.registered", _("{actor} registered the cluster {name} at {server}"), name=_("Register a cluster")
@@ -35,6 +39,11 @@ class Registration:
         """Where the secrets server keeps `{"token": …}`."""
         return f"clusters/{self.slug}"
 
+    @property
+    def address(self) -> str:
+        """The server without a slash at its end."""
+        return self.server.rstrip("/")
+
     def check(self) -> None:
         """Raise ValidationError, with a sentence for the operator."""
         parts = urlsplit(self.server)
@@ -47,7 +56,9 @@ class Registration:
                 ssl.create_default_context(cadata=self.ca_pem)
             except ssl.SSLError as error:
                 raise ValidationError({"ca_pem": _("This holds no certificate in PEM form.")}) from error
-        Cluster(slug=self.slug, name=self.name, server=self.server).clean_fields(exclude=_SEEN)
+        said = {"slug", "name", "server"}
+        others = {field.name for field in Cluster._meta.get_fields()} - said
+        Cluster(slug=self.slug, name=self.name, server=self.server).clean_fields(exclude=others)
 
 
 def require_operator(actor: Actor) -> None:
@@ -57,18 +68,24 @@ def require_operator(actor: Actor) -> None:
 
 @use_case(REGISTERED)
 def register_cluster(actor: Actor, registration: Registration) -> Cluster:
-    """Add a cluster, or change its address. Its credential is stored before (`services.connect.store_credential`)."""
+    """Add a cluster that whoever runs this command vouches for, or change its address. Its credential is stored before
+    (`services.connect.register`); a worker looks at both at once."""
     require_operator(actor)
     registration.check()
     cluster, _created = Cluster.objects.update_or_create(
         slug=registration.slug,
         defaults={
             "name": registration.name,
-            "server": registration.server.rstrip("/"),
+            "server": registration.address,
             "ca_pem": registration.ca_pem,
             "credential_path": registration.credential_path,
+            "state": Cluster.State.READY,
+            "warned_days": None,
+            "due_at": Now(),
         },
     )
     record(REGISTERED, actor, f"cluster:{cluster.pk}", name=cluster.name, server=cluster.server)
     hint(cluster.topic)
+    hint(ALL)
+    wake(TEND, cluster.pk)
     return cluster

@@ -124,4 +124,4 @@ async def _keep_clusters(group: asyncio.TaskGroup, wakes: Wakes, buffer: streams
 
 
 def _clusters() -> list[Cluster]:
-    return list(Cluster.objects.for_system())
+    return list(Cluster.objects.for_system().used())

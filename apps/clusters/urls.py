@@ -1,0 +1,27 @@
+from django.urls import path
+
+from apps.clusters import api, views
+
+app_name = "clusters"
+
+urlpatterns = [
+    path("clusters/", views.clusters, name="list"),
+    path("clusters/new", views.add, name="add"),
+    path("clusters/<slug:slug>/", views.detail, name="detail"),
+    path("clusters/<slug:slug>/credential", views.renew, name="renew"),
+    path("clusters/<slug:slug>/check", views.check, name="check"),
+    path("clusters/<slug:slug>/maintenance", views.maintenance, name="maintenance"),
+    path("clusters/<slug:slug>/maintenance/end", views.end_maintenance, name="end-maintenance"),
+    path("clusters/<slug:slug>/profile", views.describe, name="profile"),
+    path("clusters/<slug:slug>/remove", views.remove, name="remove"),
+]
+
+api_patterns = [
+    path("clusters", api.ClustersView.as_view(), name="clusters"),
+    path("clusters/<slug:slug>", api.ClusterView.as_view(), name="cluster"),
+    path("clusters/<slug:slug>/credential", api.CredentialView.as_view(), name="cluster-credential"),
+    path("clusters/<slug:slug>/check", api.CheckView.as_view(), name="cluster-check"),
+    path("clusters/<slug:slug>/maintenance", api.MaintenanceView.as_view(), name="cluster-maintenance"),
+    path("clusters/<slug:slug>/profile", api.ProfileView.as_view(), name="cluster-profile"),
+    path("clusters/<slug:slug>/remove", api.RemoveView.as_view(), name="cluster-remove"),
+]
