@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Generic, TypeVar
+from functools import lru_cache, partial
+from typing import Any, Generic, TypeVar, cast
 
 import httpx
 import msgspec
@@ -39,7 +39,6 @@ class Meta(msgspec.Struct):
     creationTimestamp: str | None = None  # noqa: N815
     deletionTimestamp: str | None = None  # noqa: N815
     labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
 
     def label(self, name: str) -> str:
         return (self.labels or {}).get(name, "")
@@ -134,9 +133,10 @@ class StreamReader:
             resource_version=version,
             timeout_seconds=WATCH_SECONDS,
         )
+        whole = _whole(cast("Hashable", decoder.type))
         async with self._stream(objects.checked(path), query) as response:
             async for line in _lines(response):
-                yield _event(_EVENT.decode(line), decoder, path)
+                yield _event(line, whole, path)
 
     async def log(self, path: str, container: str, **params: str | int | bool) -> AsyncGenerator[bytes]:
         """The log of a container as chunks of any size; `path` is the pod's. Nothing at all when it has no node yet.
@@ -201,11 +201,24 @@ class StreamReader:
         return await self._http.send(request, stream=True)
 
 
-def _event(event: _Event, decoder: msgspec.json.Decoder[T], path: str) -> Event[T]:
+@lru_cache(maxsize=64)
+def _whole(kind: Hashable) -> msgspec.json.Decoder[Any]:
+    """Reads an event and its object, of this type, in one go."""
+    return msgspec.json.Decoder(msgspec.defstruct("_Whole", [("type", str), ("object", kind)]))
+
+
+def _event(line: bytes, whole: msgspec.json.Decoder[Any], path: str) -> Event[Any]:
+    try:
+        event = whole.decode(line)
+    except msgspec.ValidationError:  # a refusal, or an odd object
+        raw = _EVENT.decode(line)
+        if raw.type == "ERROR":
+            raise _in_stream(bytes(raw.object), path) from None
+        return Event(raw.type, _LISTED.decode(raw.object).metadata.resourceVersion, None)
     if event.type == "ERROR":
-        raise _in_stream(bytes(event.object), path)
-    version = _LISTED.decode(event.object).metadata.resourceVersion
-    return Event(event.type, version, None if event.type == "BOOKMARK" else _decoded(decoder, event.object))
+        raise _in_stream(bytes(_EVENT.decode(line).object), path)
+    version = event.object.metadata.resourceVersion
+    return Event(event.type, version, None if event.type == "BOOKMARK" else event.object)
 
 
 def _in_stream(body: bytes, path: str) -> Exception:

@@ -1,4 +1,8 @@
-"""The few fields of cluster objects that the watch process looks at. Every field may be missing or odd."""
+"""The few fields of cluster objects that the watch process looks at. Every field may be missing or odd.
+
+There are thousands of pods, so what nobody looks at is dropped as it is read, and the collector is spared (`gc=False`:
+nothing here refers back to what holds it).
+"""
 
 from __future__ import annotations
 
@@ -12,21 +16,25 @@ RETRIES = "volcano.sh/job-retry-count"
 TASK_INDEX = "volcano.sh/task-index"
 TASK_SPEC = "volcano.sh/task-spec"
 
+RANK = "RANK"
+OURS = "maas.portal/"
+"""What the names of our labels begin with."""
+
 ENDED = frozenset({"Succeeded", "Failed"})
 
 
-class Ended(msgspec.Struct):
+class Ended(msgspec.Struct, gc=False):
     exitCode: int | None = None  # noqa: N815 (the API's name)
     startedAt: datetime | None = None  # noqa: N815
     finishedAt: datetime | None = None  # noqa: N815
 
 
-class State(msgspec.Struct):
+class State(msgspec.Struct, gc=False):
     running: msgspec.UnsetType | dict[str, object] | None = None
     terminated: Ended | None = None
 
 
-class ContainerStatus(msgspec.Struct):
+class ContainerStatus(msgspec.Struct, gc=False):
     name: str = ""
     restartCount: int = 0  # noqa: N815
     state: State | None = None
@@ -40,42 +48,61 @@ class ContainerStatus(msgspec.Struct):
         return self.state is not None and self.state.terminated is not None
 
 
-class Variable(msgspec.Struct):
+class Variable(msgspec.Struct, gc=False):
     name: str = ""
     value: str | None = None
 
 
-class Resources(msgspec.Struct):
+class Resources(msgspec.Struct, gc=False):
     requests: dict[str, str | int | float] | None = None
     limits: dict[str, str | int | float] | None = None
 
 
-class Container(msgspec.Struct):
+class Container(msgspec.Struct, gc=False):
     name: str = ""
     env: list[Variable] | None = None
     resources: Resources | None = None
     restartPolicy: str | None = None  # noqa: N815
 
+    def __post_init__(self) -> None:
+        self.env = [variable for variable in self.env or () if variable.name == RANK] or None
 
-class PodSpec(msgspec.Struct):
+
+class PodSpec(msgspec.Struct, gc=False):
     nodeName: str | None = None  # noqa: N815
     containers: list[Container] | None = None
     initContainers: list[Container] | None = None  # noqa: N815
 
 
-class PodStatus(msgspec.Struct):
+class PodStatus(msgspec.Struct, gc=False):
     phase: str = ""
     containerStatuses: list[ContainerStatus] | None = None  # noqa: N815
 
 
-class Pod(Listed):
+class _Notes(msgspec.Struct, gc=False, rename={"retries": RETRIES, "task_index": TASK_INDEX, "task_spec": TASK_SPEC}):
+    """The annotations that Volcano puts on pods."""
+
+    retries: str = ""
+    task_index: str = ""
+    task_spec: str = ""
+
+
+class _PodMeta(Meta, gc=False):
+    annotations: _Notes | None = None
+
+    def __post_init__(self) -> None:
+        self.labels = {name: text for name, text in (self.labels or {}).items() if name.startswith(OURS)} or None
+
+
+class Pod(Listed, gc=False):
+    metadata: _PodMeta
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
     @property
     def attempt(self) -> int:
         """1 for the first run; Volcano counts its restarts on each pod it makes."""
-        count = (self.metadata.annotations or {}).get(RETRIES, "0")
+        count = self.metadata.annotations.retries if self.metadata.annotations else ""
         return int(count) + 1 if count.isdigit() else 1
 
     @property
@@ -83,11 +110,11 @@ class Pod(Listed):
         """What the pytorch plugin put into the environment, else the place within its task."""
         for container in self.spec.containers or []:
             for variable in container.env or []:
-                if variable.name == "RANK" and (variable.value or "").isdigit():
+                if (variable.value or "").isdigit():
                     return int(variable.value or 0)
-        annotations = self.metadata.annotations or {}
-        index = annotations.get(TASK_INDEX) or self.metadata.name.rpartition("-")[2]
-        after_master = annotations.get(TASK_SPEC) == "worker"
+        notes = self.metadata.annotations or _Notes()
+        index = notes.task_index or self.metadata.name.rpartition("-")[2]
+        after_master = notes.task_spec == "worker"
         return int(index) + after_master if index.isdigit() else 0
 
     @property
@@ -97,7 +124,7 @@ class Pod(Listed):
         return statuses[0].state.terminated if statuses and statuses[0].state else None
 
 
-class Condition(msgspec.Struct):
+class Condition(msgspec.Struct, gc=False):
     type: str = ""
     status: str = ""
     reason: str | None = None
@@ -105,7 +132,7 @@ class Condition(msgspec.Struct):
     lastTransitionTime: str | None = None  # noqa: N815
 
 
-class NodeTaint(msgspec.Struct):
+class NodeTaint(msgspec.Struct, gc=False):
     key: str = ""
     value: str | None = None
     effect: str = ""
