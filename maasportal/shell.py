@@ -38,6 +38,7 @@ NAVIGATION: list[tuple[str | Promise, list[tuple[str, Promise, str, Permission |
     (
         gettext_lazy("Platform"),
         [
+            ("fleet:overview", gettext_lazy("Fleet"), "layout-grid", Permission.CLUSTER_VIEW),
             ("clusters:list", gettext_lazy("Clusters"), "server-2", Permission.CLUSTER_VIEW),
             ("audit:list", gettext_lazy("Audit"), "list-search", Permission.AUDIT_VIEW),
         ],

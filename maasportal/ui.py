@@ -15,12 +15,14 @@ from typing import Any
 from django import template
 from django.conf import settings
 from django.utils import formats, timezone
+from django.utils.dateparse import parse_datetime
 from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
+from apps.clusters.services import nodewords
 from apps.jobs.domain.phases import Phase
 from apps.jobs.services.messages import PHASES, reason_text
 from maasportal.shell import shell
@@ -73,6 +75,7 @@ SHORT_REASONS: dict[str, Promise] = {
     "waiting.cluster": gettext_lazy("Waiting for the cluster"),
     "waiting.secrets": gettext_lazy("Waiting for the secrets server"),
     "waiting.placement": gettext_lazy("Waiting for a place"),
+    "waiting.maintenance": gettext_lazy("Waiting for the end of a maintenance"),
     "waiting.scheduler": gettext_lazy("Waiting for the scheduler"),
     "waiting.queue-limit": gettext_lazy("Waiting for quota"),
     "waiting.quota": gettext_lazy("Waiting for quota"),
@@ -179,6 +182,48 @@ def memory(value: int | None) -> str:
             digits = 1 if number < 10 or (number < 100 and unit in ("TiB", "GiB")) else 0
             return f"{formats.number_format(number, digits, use_l10n=True)} {unit}"
     return _("{n} bytes").format(n=value)
+
+
+@register.filter
+def cores(thousandths: int) -> str:
+    """Thousandths of a core as cores, a digit behind the point where there is something."""
+    whole, rest = divmod(thousandths, 1000)
+    return formats.number_format(thousandths / 1000, 1, use_l10n=True) if rest and whole < 1000 else grouped(whole)
+
+
+@register.filter
+def rate(value: float) -> str:
+    """A rate with as many digits as it has: 31.5, 200."""
+    return formats.number_format(value, 0 if value == int(value) else 2 if value < 20 else 1, use_l10n=True)
+
+
+@register.filter
+def amount_of(value: int, resource: str) -> str:
+    """An amount of a node's resource in its unit."""
+    return {"cpu": cores, "memory": memory}.get(resource, grouped)(value)
+
+
+@register.filter
+def tail(name: str) -> str:
+    """What tells a node from those beside it: the end of its name, at most six letters."""
+    last = name.split(".")[0].rpartition("-")[2]
+    return last[-6:]
+
+
+@register.filter
+def problem_word(problem: str) -> Promise | str:
+    return nodewords.PROBLEMS[problem][2] if problem else ""
+
+
+@register.filter
+def counts_word(counts: str) -> Promise:
+    return nodewords.COUNTS[counts]
+
+
+@register.filter
+def moment(value: str) -> datetime | None:
+    """A time as the API writes it."""
+    return parse_datetime(value)
 
 
 @register.filter

@@ -1,6 +1,7 @@
 from django.urls import path
 
-from apps.clusters import api, views
+from apps.clusters import api, fleet_api, views
+from apps.clusters.views import accelerators, fleet
 
 app_name = "clusters"
 
@@ -24,4 +25,24 @@ api_patterns = [
     path("clusters/<slug:slug>/maintenance", api.MaintenanceView.as_view(), name="cluster-maintenance"),
     path("clusters/<slug:slug>/profile", api.ProfileView.as_view(), name="cluster-profile"),
     path("clusters/<slug:slug>/remove", api.RemoveView.as_view(), name="cluster-remove"),
+]
+
+fleet_patterns = (
+    [
+        path("fleet/", fleet.overview, name="overview"),
+        path("fleet/nodes", fleet.nodes, name="nodes"),
+        path("fleet/accelerators", accelerators.accelerators, name="accelerators"),
+        path("fleet/accelerators/new", accelerators.entry, name="accelerator-new"),
+        path("fleet/accelerators/<slug:slug>", accelerators.entry, name="accelerator"),
+        path("fleet/accelerators/<slug:slug>/remove", accelerators.remove, name="accelerator-remove"),
+        path("fleet/nodes/<slug:slug>/<str:name>", fleet.node, name="node"),
+    ],
+    "fleet",
+)
+
+fleet_api_patterns = [
+    path("fleet", fleet_api.FleetView.as_view(), name="fleet"),
+    path("nodes", fleet_api.NodesView.as_view(), name="nodes"),
+    path("accelerators", fleet_api.AcceleratorsView.as_view(), name="accelerators"),
+    path("accelerators/<slug:slug>", fleet_api.AcceleratorView.as_view(), name="accelerator"),
 ]

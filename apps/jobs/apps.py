@@ -12,7 +12,7 @@ class JobsConfig(AppConfig):
         from apps.jobs import moves
         from apps.jobs.domain import loglines, manifests
         from apps.jobs.domain.phases import Phase
-        from apps.jobs.services import background, holding, messages, waiting
+        from apps.jobs.services import background, holding, messages, reading, waiting
         from apps.notices import services as notices
         from apps.quotas import services as quotas
         from apps.secrets import services as secrets
@@ -27,6 +27,7 @@ class JobsConfig(AppConfig):
                 parse=loglines.parse,
                 known=background.known_jobs,
                 ended=background.note_pod_end,
+                links=reading.links,
             )
         )
         clusters.register_due("jobs.reconcile_job", background.due_jobs)

@@ -13,7 +13,7 @@ class ServingConfig(AppConfig):
         from apps.quotas import services as quotas
         from apps.serving import moves  # noqa: F401  (declares an action that the audit page must know)
         from apps.serving.domain import loglines, manifests
-        from apps.serving.services import background, messages, waiting
+        from apps.serving.services import background, messages, reading, waiting
         from apps.streams import services as streams
         from apps.tenants import services as tenants
 
@@ -25,6 +25,7 @@ class ServingConfig(AppConfig):
                 parse=loglines.parse,
                 known=background.known_deployments,
                 objects=("apps/v1", "Deployment"),
+                links=reading.links,
             )
         )
         clusters.register_due("serving.reconcile_deployment", background.due_deployments)

@@ -166,6 +166,14 @@ def memory(value: object) -> int | None:
     return int(found[1]) * _UNITS[found[2]]
 
 
+def memory_text(value: int | None) -> str:
+    """Bytes as memory() reads them."""
+    for unit in ("GiB", "GB", "MiB"):
+        if value and value % _UNITS[unit] == 0:
+            return f"{value // _UNITS[unit]} {unit}"
+    return ""
+
+
 def _link(value: object) -> Link | None:
     if not value:
         return None

@@ -16,10 +16,8 @@ from apps.audit.services import action, record, use_case
 from apps.clusters.domain import accelerators
 from apps.clusters.domain.accelerators import Accelerator, Catalogue, Wrong
 from apps.clusters.models import AcceleratorEntry
-from apps.streams.services import hint
 
 SHIPPED = Path(__file__).parent.parent / "accelerators.yaml"
-TOPIC = "accelerators.all"
 
 SAVED = action(
     "accelerator.saved", _("{actor} changed the accelerator {name} ({slug})"), name=_("Change the catalogue")
@@ -48,8 +46,9 @@ def _shipped() -> tuple[tuple[Accelerator, ...], str]:
     return tuple(entries), document["default"]
 
 
-def shipped_slugs() -> frozenset[str]:
-    return frozenset(entry.slug for entry in _shipped()[0])
+def added_slugs() -> frozenset[str]:
+    """The entries that operators added or changed."""
+    return frozenset(AcceleratorEntry.objects.values_list("slug", flat=True))
 
 
 def default_resource() -> str:
@@ -75,7 +74,6 @@ def save_accelerator(actor: Actor, slug: str, body: Mapping[str, Any]) -> Accele
     values = {"body": dict(body), "changed_by_id": actor.user_pk or None}
     AcceleratorEntry.objects.update_or_create(slug=slug, defaults=values)
     record(SAVED, actor, f"accelerator:{slug}", name=entry.name, slug=slug)
-    hint(TOPIC)
     return entry
 
 
@@ -86,7 +84,6 @@ def remove_accelerator(actor: Actor, slug: str) -> bool:
     found, _rows = AcceleratorEntry.objects.filter(slug=slug).delete()
     if found:
         record(REMOVED, actor, f"accelerator:{slug}", slug=slug)
-        hint(TOPIC)
     return bool(found)
 
 
@@ -117,6 +114,6 @@ def body_of(entry: Accelerator) -> dict[str, Any]:
 
 
 __all__ = [
-    "FAULTS", "REMOVED", "SAVED", "TOPIC", "Accelerator", "Catalogue", "Wrong", "body_of", "catalogue",
-    "default_resource", "remove_accelerator", "save_accelerator", "shipped_slugs",
+    "FAULTS", "REMOVED", "SAVED", "Accelerator", "Catalogue", "Wrong", "added_slugs", "body_of", "catalogue",
+    "default_resource", "remove_accelerator", "save_accelerator",
 ]  # fmt: skip

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from apps.accounts.types import Actor
+
 Id = int | str
 
 
@@ -52,6 +54,25 @@ class PodEnd:
 
 
 @dataclass(frozen=True)
+class Link:
+    """A row as a page names it."""
+
+    name: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose namespace it is, for people who may know."""
+
+    slug: str
+    name: str
+
+
+Owners = Mapping[tuple[int, str], Owner]
+
+
+@dataclass(frozen=True)
 class WorkloadKind:
     """A kind of work that upper apps put into clusters.
 
@@ -70,10 +91,13 @@ class WorkloadKind:
     orphan: Callable[[WorkloadObject], None] | None = None
     ended: Callable[[PodEnd], None] | None = None
     objects: tuple[str, str] = ("batch.volcano.sh/v1alpha1", "Job")
+    links: Callable[[Actor, set[str]], Mapping[str, Link]] | None = None
+    """Name and page of some rows, by id: of those alone that this person may see."""
 
 
 _workloads: dict[str, WorkloadKind] = {}
 _due: dict[str, Callable[[], Iterable[Id]]] = {}
+_owners: list[Callable[[Actor], Owners]] = []
 
 
 def register_workload(kind: WorkloadKind) -> None:
@@ -96,3 +120,15 @@ def register_due(task: str, sweep: Callable[[], Iterable[Id]]) -> None:
 
 def due_sweeps() -> Mapping[str, Callable[[], Iterable[Id]]]:
     return dict(_due)
+
+
+def register_owners(tell: Callable[[Actor], Owners]) -> None:
+    """`tell` says whose namespaces are, by cluster and namespace: of those alone that this person may see."""
+    _owners.append(tell)
+
+
+def owners(actor: Actor) -> Owners:
+    found: dict[tuple[int, str], Owner] = {}
+    for tell in _owners:
+        found |= tell(actor)
+    return found

@@ -8,7 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
+from django.urls import reverse
 
+from apps.accounts.types import Actor
+from apps.clusters.services.registry import Link
 from apps.jobs.domain.manifests import Place, job_manifests
 from apps.jobs.domain.phases import Phase
 from apps.jobs.domain.problems import InvalidDocument
@@ -32,6 +35,12 @@ class Progress:
     @property
     def percent(self) -> int | None:
         return min(100, round(100 * self.step / self.total)) if self.step and self.total else None
+
+
+def links(actor: Actor, job_ids: set[str]) -> dict[str, Link]:
+    """Name and page of those of some jobs that this person may see."""
+    seen = Job.objects.visible_to(actor).filter(pk__in=job_ids).values_list("pk", "name")
+    return {pk: Link(name, reverse("jobs:detail", args=[pk])) for pk, name in seen}
 
 
 def progress_of(jobs: list[Job]) -> dict[str, Progress]:

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.urls import reverse
 from django.utils import timezone
 
+from apps.accounts.types import Actor
+from apps.clusters.services.registry import Link
 from apps.serving.domain import manifests
 from apps.serving.domain.phases import STARTING, Phase
 from apps.serving.models import Deployment, DeploymentPhase, Replica
@@ -113,3 +116,9 @@ def address_of(deployment: Deployment, base: str) -> str:
 def prefix_of(deployment: Deployment) -> str:
     """The path under which the gateway has it."""
     return f"/{deployment.placement.tenant.slug}/{deployment.slug}"
+
+
+def links(actor: Actor, deployment_ids: set[str]) -> dict[str, Link]:
+    """Name and page of those of some deployments that this person may see."""
+    seen = Deployment.objects.visible_to(actor).filter(pk__in=deployment_ids).values_list("pk", "name")
+    return {pk: Link(name, reverse("serving:detail", args=[pk])) for pk, name in seen}

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.accounts import services as accounts
 from apps.accounts.types import Actor, Permission
 from apps.audit import services as audit
+from apps.clusters.services.registry import Owner
 from apps.notices import services as notices
 from apps.quotas import services as quotas
 from apps.streams.services import hint
@@ -104,3 +105,10 @@ def _tell(placement: Placement, look: Look, *, first: bool) -> None:
         audit.record(DRIFTED, CONTROL, f"tenant:{tenant.pk}", **about, objects=objects)
         people = accounts.people_with(Permission.TENANT_REPAIR, tenant.pk)
         notices.tell(people, TOLD_DRIFT, link=link, name=tenant.name, objects=objects, **about)
+
+
+def owners(actor: Actor) -> dict[tuple[int, str], Owner]:
+    """Whose namespaces are, by cluster and namespace, of the tenants this person may see."""
+    places = Placement.objects.visible_to(actor)
+    rows = places.values_list("cluster_id", "namespace", "tenant__slug", "tenant__name")
+    return {(cluster_id, namespace): Owner(slug, name) for cluster_id, namespace, slug, name in rows}

@@ -1,0 +1,169 @@
+"""Pages of the fleet: every node of every cluster at once, the list of nodes, and one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from apps.accounts.types import Permission
+from apps.clusters.domain.nodes import Condition, Taint
+from apps.clusters.models import Cluster, ClusterNode
+from apps.clusters.services import fleet as services
+from apps.clusters.services import nodewords as words
+from apps.clusters.services.fleet import Filter, Group, Stand
+from apps.clusters.services.registry import owners
+
+PAGE = 50
+RICH = 300
+"""Up to so many nodes each is a link with its name; of more, one picture is drawn."""
+ACROSS, STEP, SIDE = 100, 9, 8
+TOPICS = 20
+"""Clusters a page listens to; with more of them it asks again by itself."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Cells of a cluster as paths of one SVG: `paths` by class, `height` in its units."""
+
+    paths: list[tuple[str, str]]
+    width: int
+    height: int
+
+
+def picture(groups: list[Group]) -> Picture:
+    """Every node as a square: some twenty bytes each, whatever their number."""
+    found: dict[str, list[str]] = {}
+    number = 0
+    for group in groups:
+        for cell in group.cells:
+            x, y = number % ACROSS * STEP, number // ACROSS * STEP
+            kind = f"heat-{cell.shade}" if cell.total else "heat-none"
+            kind = f"{kind} heat-dim" if cell.dim else kind
+            found.setdefault(kind, []).append(f"M{x} {y}h{SIDE}v{SIDE}h-{SIDE}z")
+            if cell.problem:
+                tone = "heat-ill" if words.PROBLEMS[cell.problem][0] == "red" else "heat-kept"
+                found.setdefault(tone, []).append(f"M{x} {y}h{SIDE}v{SIDE}h-{SIDE}z")
+            number += 1
+    order = sorted(found, key=lambda kind: kind in ("heat-ill", "heat-kept"))
+    rows = -(-number // ACROSS)
+    return Picture([(kind, "".join(found[kind])) for kind in order], ACROSS * STEP, max(1, rows) * STEP)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A cluster as the page shows it; `picture` is None where each node is a link of its own."""
+
+    stand: Stand
+    picture: Picture | None
+    ill: list[tuple[ClusterNode, words.Look]]
+
+    @classmethod
+    def of(cls, stand: Stand, *, rich: bool) -> Shown:
+        ill = [(node, words.PROBLEMS[node.problem]) for node in stand.ill]
+        return cls(stand, None if rich else picture(stand.groups), ill)
+
+
+@require_GET
+def overview(request: HttpRequest) -> HttpResponse:
+    """The fleet; `?part=live` is what of it changes by itself."""
+    chosen, tenant = request.GET.get("cluster", "")[:40], request.GET.get("tenant", "")[:40]
+    found = services.fleet(request.actor, cluster=chosen, tenant=tenant)
+    rich = found.nodes <= RICH
+    shown = [Shown.of(stand, rich=rich) for stand in found.stands]
+    tenants = {owner.slug: owner for owner in owners(request.actor).values()}
+    context = {
+        "fleet": found,
+        "shown": shown,
+        "clusters": list(Cluster.objects.visible_to(request.actor)),
+        "chosen": chosen,
+        "tenants": sorted(tenants.values(), key=lambda owner: owner.name),
+        "tenant": tenants.get(tenant),
+        "shades": range(services.SHADES + 1),
+        "topics": [stand.cluster.topic for stand in found.stands[:TOPICS]],
+    }
+    part = request.GET.get("part") == "live"
+    return render(request, "clusters/fleet/overview.html#live" if part else "clusters/fleet/overview.html", context)
+
+
+@require_GET
+def nodes(request: HttpRequest) -> HttpResponse:
+    """Every node, by name; `?part=live` is the table alone."""
+    get = request.GET
+    wanted = Filter(
+        get.get("cluster", "")[:40], get.get("pool", "")[:63], get.get("accelerator", "")[:40],
+        get.get("state", "")[:20], get.get("q", "")[:80].strip(),
+    )  # fmt: skip
+    rows, page = _page(request, services.nodes_found(request.actor, wanted))
+    clusters = list(Cluster.objects.visible_to(request.actor))
+    context = {
+        "rows": [(node, words.look_of(node)) for node in rows],
+        "page": page,
+        "wanted": wanted,
+        "filtered": any((wanted.cluster, wanted.pool, wanted.accelerator, wanted.state, wanted.text)),
+        "clusters": clusters,
+        "choices": services.choices(request.actor),
+        "states": words.STATES.items(),
+        "topics": [cluster.topic for cluster in clusters[:TOPICS]],
+    }
+    part = get.get("part") == "live"
+    return render(request, "clusters/fleet/nodes.html#live" if part else "clusters/fleet/nodes.html", context)
+
+
+def _page(request: HttpRequest, found: Any) -> tuple[list[ClusterNode], dict[str, str]]:
+    """Nodes by name and key, and the queries that lead on and back ("" for none)."""
+    back, on = request.GET.get("before", "")[:280], request.GET.get("after", "")[:280]
+    name, key = _key(back or on)
+    if back:
+        found = found.filter(Q(name__lt=name) | Q(name=name, pk__lt=key))
+        rows = list(found.order_by("-name", "-pk")[: PAGE + 1])
+        more_back, more_on = len(rows) > PAGE, True
+        rows = rows[:PAGE][::-1]
+    else:
+        found = found.filter(Q(name__gt=name) | Q(name=name, pk__gt=key)) if on else found
+        rows = list(found.order_by("name", "pk")[: PAGE + 1])
+        more_back, more_on = bool(on), len(rows) > PAGE
+        rows = rows[:PAGE]
+    kept = {k: request.GET[k] for k in ("cluster", "pool", "accelerator", "state", "q") if request.GET.get(k)}
+    first = urlencode({**kept, "before": f"{rows[0].name}~{rows[0].pk}"}) if rows and more_back else ""
+    last = urlencode({**kept, "after": f"{rows[-1].name}~{rows[-1].pk}"}) if rows and more_on else ""
+    return rows, {"back": first, "on": last}
+
+
+def _key(text: str) -> tuple[str, int]:
+    name, _tilde, key = text.rpartition("~")
+    return name, int(key) if key.isascii() and key.isdigit() and len(key) < 19 else 0
+
+
+@require_GET
+def node(request: HttpRequest, slug: str, name: str) -> HttpResponse:
+    """One node; `?part=live` is what of it changes by itself."""
+    clusters = Cluster.objects.visible_to(request.actor)
+    visible = ClusterNode.objects.visible_to(request.actor).filter(cluster__in=clusters)
+    found = get_object_or_404(visible.select_related("cluster"), cluster__slug=slug, name=name)
+    facts = found.facts
+    conditions = [Condition(**one) for one in facts.get("conditions", [])]
+    taints = [Taint(**one) for one in facts.get("taints", [])]
+    context = {
+        "node": found,
+        "cluster": found.cluster,
+        "look": words.look_of(found),
+        "sentence": words.SENTENCES.get(found.problem, ""),
+        "entry": services.accelerator_of(found),
+        "held": services.holders(request.actor, found),
+        "conditions": [(one, words.condition(one)) for one in conditions],
+        "taints": [(one, words.taint(one)) for one in taints],
+        "versions": facts.get("versions", {}),
+        "lag": services.lag_of(found),
+        "resources": facts.get("resources", {}).items(),
+        "labels": sorted(facts.get("labels", {}).items()),
+        "free": found.free_now,
+        "may_manage": request.actor.may(Permission.CLUSTER_REGISTER),
+    }
+    part = request.GET.get("part") == "live"
+    return render(request, "clusters/fleet/node.html#live" if part else "clusters/fleet/node.html", context)
