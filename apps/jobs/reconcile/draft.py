@@ -34,7 +34,10 @@ def judge_draft(draft_id: str) -> None:
         answer |= _ask(hand, draft, reading.place(placement))
     except InvalidDocument:
         answer["state"] = "incomplete"
-    except (Unavailable, RightMissing) as error:
+    except Unavailable as error:
+        answer |= {"state": "unavailable", "text": error.text}
+    except RightMissing as error:
+        tenants.doubt(placement)
         answer |= {"state": "unavailable", "text": error.text}
     answer["seconds"] = round(time.monotonic() - start, 2)
     Draft.objects.for_system().filter(pk=draft.pk).update(dry_run=answer)
