@@ -22,6 +22,7 @@ from apps.adapters.errors import NotFound, OutsideError, Unavailable, outside_tr
 from apps.adapters.kubernetes import answers, objects
 from apps.adapters.kubernetes.endpoint import CONNECT_SECONDS, READ_SECONDS, Endpoint, TokenSource
 from apps.adapters.kubernetes.objects import FIELD_MANAGER, Object
+from apps.adapters.kubernetes.pacing import Pace
 
 BODY_SECONDS = 30.0
 """A server that trickles bytes is given up after this long; a read timeout alone would never end."""
@@ -85,6 +86,7 @@ class KubeApi:
         configuration.proxy = None
         configuration.keep_alive = True
         self._client = ApiClient(configuration)
+        self._pace = Pace()
 
     def speaking_with(self, token_source: TokenSource) -> KubeApi:
         """The same server and the same connections, for somebody else."""
@@ -202,6 +204,7 @@ class KubeApi:
                 response = self._exchange(request, newer)
                 answer = answers.read(response.code, response.headers, response.body, request.path)
         if response.code >= 300:
+            self._pace.bucket.heed(answer)
             raise answers.failure(answer)
         return response
 
@@ -216,15 +219,16 @@ class KubeApi:
             if not request.content_type.endswith("json"):
                 body = json.dumps(body, allow_nan=False).encode()  # JSON is YAML without its booleans `n` and `on`
         try:
-            answer = self._client.call_api(
-                request.method,
-                url,
-                header_params=headers,
-                body=body,
-                _request_timeout=(CONNECT_SECONDS, READ_SECONDS),
-            )
-            raw = answer.response
-            return _Response(raw.status, raw.headers, _read(raw))
+            with self._pace.turn():
+                answer = self._client.call_api(
+                    request.method,
+                    url,
+                    header_params=headers,
+                    body=body,
+                    _request_timeout=(CONNECT_SECONDS, READ_SECONDS),
+                )
+                raw = answer.response
+                return _Response(raw.status, raw.headers, _read(raw))
         except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
             raise _silence(error) from error
 

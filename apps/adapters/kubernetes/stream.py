@@ -16,6 +16,7 @@ import msgspec
 from apps.adapters.errors import OutsideError, Unavailable
 from apps.adapters.kubernetes import answers, objects
 from apps.adapters.kubernetes.endpoint import CONNECT_SECONDS, READ_SECONDS, Endpoint
+from apps.adapters.kubernetes.pacing import Bucket
 
 SILENCE_SECONDS = 60.0
 """A stream without a byte for this long is taken for dead (a half-open connection says nothing for ever)."""
@@ -91,6 +92,7 @@ class StreamReader:
         self._endpoint = endpoint
         # One thread a cluster: a secrets server that hangs must not hold up what is done for the others.
         self._tokens = ThreadPoolExecutor(1, "token")
+        self._bucket = Bucket()
         self._http = httpx.AsyncClient(
             base_url=endpoint.server,
             headers={"User-Agent": objects.FIELD_MANAGER, "Accept": "application/json", "Accept-Encoding": "identity"},
@@ -173,6 +175,7 @@ class StreamReader:
 
     async def _opened(self, path: str, query: list[tuple[str, str]], silence: float) -> httpx.Response:
         """Open a stream with the token at hand, or once more with a newer one; raise what a refusal stands for."""
+        await asyncio.sleep(self._bucket.reserve())
         token = await self._token(fresh=False)
         response = await self._send(path, query, silence, token)
         if response.is_success:
@@ -187,6 +190,7 @@ class StreamReader:
                 answer = await _refusal(response, path)
         if answer.code == 410:
             raise Expired
+        self._bucket.heed(answer)
         raise answers.failure(answer)
 
     async def _token(self, *, fresh: bool) -> str:
