@@ -20,6 +20,8 @@ from apps.catalog.reconcile.transfer import reconcile_transfer
 from apps.catalog.services import background, words
 from apps.clusters import services as clusters
 from apps.clusters.services.connect import connect
+from apps.tenants.domain.place import place_steps
+from apps.tenants.services import place_of
 from tests.catalog import made
 from tests.factories import World
 
@@ -174,3 +176,15 @@ def test_something_else_of_that_name_is_left_alone(transfer: Transfer) -> None:
     assert transfer.reason == "name-taken"
     step(transfer)
     assert cluster.api.get(cluster.pod)["spec"]["containers"][0]["image"] == "x"
+
+
+def test_without_its_tenants_account_it_waits_and_says_so(transfer: Transfer) -> None:
+    cluster = Cluster(transfer)
+    place = {one.key: one.manifest for one in place_steps(place_of(transfer.placement))}
+    rights = place["portal-binding"]
+    cluster.api.delete(objects.object_path(rights))
+    assert step(transfer) is Moving.ASKED
+    assert transfer.reason == "waits-account"
+    assert cluster.there() == []
+    cluster.api.apply(objects.object_path(rights), rights)
+    assert step(transfer) is Moving.CARRYING

@@ -29,6 +29,8 @@ from apps.serving.reconcile import routes
 from apps.serving.reconcile.deployment import reconcile_deployment
 from apps.serving.services import background
 from apps.serving.services.waiting import waiting_for
+from apps.tenants.domain.place import place_steps
+from apps.tenants.services import place_of
 from tests.factories import World
 from tests.serving import made
 
@@ -297,6 +299,24 @@ def test_the_token_for_files_is_renewed_while_the_old_one_holds(ready: Ground) -
     assert deployment.ticket_until
     assert deployment.ticket_until > timezone.now() + timedelta(minutes=50)
     assert Grant.objects.filter(subject=deployment.subject).count() == 2
+
+
+def test_without_its_tenants_account_it_is_still_seen_and_stops_when_that_is_back(ready: Ground) -> None:
+    deployment = ready.deployment
+    place = {one.key: one.manifest for one in place_steps(place_of(deployment.placement))}
+    account = place["portal-account"]
+    ready.api.delete(objects.object_path(account))
+    Deployment.objects.for_system().update(ticket_until=timezone.now() + timedelta(minutes=20))
+    for pod in ready.pods():
+        ready.kill(pod)
+    assert step(deployment) is P.DEGRADED
+    services.stop(deployment.owner.actor(), deployment=deployment)
+    assert step(deployment) is P.DEGRADED
+    assert deployment.reason == "asking.account"
+    assert ready.is_there(objects.DEPLOYMENT)
+    ready.api.apply(objects.object_path(account), account)
+    assert step(deployment) is P.STOPPING
+    assert not ready.is_there(objects.DEPLOYMENT)
 
 
 def test_routes_that_cannot_be_written_hold_nothing_up_and_come_later(ready: Ground, settings: Any) -> None:

@@ -97,7 +97,7 @@ def _step(deployment: Deployment) -> timedelta | None:
     elif decision.act is Act.DELETE:
         _delete(hand, plan, seen)
     if deployment.wanted == Wanted.RUN:
-        _renew(hand, deployment, plan)
+        _keep_ticket(hand, deployment, plan)
     _take(deployment, decision)
     if deployment.wanted == Wanted.RUN:
         keep_routes(deployment)
@@ -146,6 +146,16 @@ def _apply(api: KubeApi, deployment: Deployment, plan: manifests.Plan) -> Decisi
         code = "failed.conflict" if isinstance(error, Conflict) else "failed.refused"
         return Decision(Phase.FAILED, reason=Reason(code, {"text": error.text[:500]}))
     return None
+
+
+def _keep_ticket(api: KubeApi, deployment: Deployment, plan: manifests.Plan) -> None:
+    """Renew it in time. A right that is missing must not keep anybody from seeing how the replicas do."""
+    try:
+        _renew(api, deployment, plan)
+    except RightMissing as error:
+        log.warning(
+            "ticket_not_renewed", deployment=deployment.pk, error=error.text, reason=_lacking(deployment, error)
+        )
 
 
 def _renew(api: KubeApi, deployment: Deployment, plan: manifests.Plan) -> bool:
@@ -215,8 +225,16 @@ def _wait(deployment: Deployment, error: Unavailable | RightMissing, code: str) 
     """Keep the deployment, say what it waits for, and try again: soon at first, at most LONGEST apart."""
     failures = deployment.failures + 1
     Deployment.objects.for_system().filter(pk=deployment.pk).update(failures=failures)
-    if error.text and (deployment.state is Phase.ASKING or (code == NO_ACCOUNT and not deployment.state.is_at_rest)):
+    if error.text and _is_told(deployment, code):
         moves.move(deployment, deployment.state, Reason(code))
     log.warning("cluster_unavailable", deployment=deployment.pk, error=error.text, failures=failures)
     least = error.retry_after if isinstance(error, Unavailable) else 0
     return min(timedelta(seconds=max(least, 2.0 ** min(failures, 4) / 2)), LONGEST)
+
+
+def _is_told(deployment: Deployment, code: str) -> bool:
+    """Whether people are told what it waits for. One that is ready, and is to stay so, has nothing to wait for."""
+    if deployment.state is Phase.ASKING:
+        return True
+    serves = deployment.state is Phase.READY and deployment.wanted == Wanted.RUN
+    return code == NO_ACCOUNT and not serves and not deployment.state.is_at_rest
