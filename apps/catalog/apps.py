@@ -20,7 +20,6 @@ class CatalogConfig(AppConfig):
                 label=manifests.TRANSFER_LABEL,
                 task="catalog.reconcile_transfer",
                 topic=lambda transfer_id: f"transfer.{transfer_id}",
-                parse=background.Line,
                 known=background.known_transfers,
                 objects=("v1", "Pod"),
             )

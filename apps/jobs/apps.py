@@ -10,7 +10,8 @@ class JobsConfig(AppConfig):
         from apps.audit import services as audit
         from apps.clusters import services as clusters
         from apps.jobs import moves
-        from apps.jobs.domain import loglines, manifests
+        from apps.jobs.domain import manifests
+        from apps.jobs.domain.figures import figures
         from apps.jobs.domain.phases import Phase
         from apps.jobs.services import background, holding, messages, reading, waiting
         from apps.notices import services as notices
@@ -24,7 +25,7 @@ class JobsConfig(AppConfig):
                 label=manifests.JOB_LABEL,
                 task="jobs.reconcile_job",
                 topic=lambda job_id: f"job.{job_id}",
-                parse=loglines.parse,
+                figures=figures,
                 known=background.known_jobs,
                 ended=background.note_pod_end,
                 links=reading.links,

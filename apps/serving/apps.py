@@ -12,7 +12,7 @@ class ServingConfig(AppConfig):
         from apps.notices import services as notices
         from apps.quotas import services as quotas
         from apps.serving import moves  # noqa: F401  (declares an action that the audit page must know)
-        from apps.serving.domain import loglines, manifests
+        from apps.serving.domain import manifests
         from apps.serving.services import background, messages, reading, waiting
         from apps.streams import services as streams
         from apps.tenants import services as tenants
@@ -22,7 +22,6 @@ class ServingConfig(AppConfig):
                 label=manifests.LABEL,
                 task="serving.reconcile_deployment",
                 topic=lambda deployment_id: f"deployment.{deployment_id}",
-                parse=loglines.parse,
                 known=background.known_deployments,
                 objects=("apps/v1", "Deployment"),
                 links=reading.links,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.urls import reverse
@@ -17,17 +15,6 @@ from apps.catalog.services import staging
 from apps.clusters import services as clusters
 from apps.notices.services import Waiting
 from apps.tenants.services import Blocker
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line of the log of a transfer's pod, as it is."""
-
-    text: str
-    level: str = ""
-    rank: int | None = None
-    step: int | None = None
-    figures: dict[str, float] = field(default_factory=dict)
 
 
 def due_transfers() -> list[str]:

@@ -26,7 +26,6 @@ from apps.clusters.services.maintenance import (
 from apps.clusters.services.profiling import describe
 from apps.clusters.services.registration import TEND, Registration, register_cluster
 from apps.clusters.services.registry import (
-    ParsedLine,
     PodEnd,
     WorkloadKind,
     WorkloadObject,
@@ -67,7 +66,6 @@ __all__ = [
     "NotKept",
     "Occupant",
     "Occupied",
-    "ParsedLine",
     "PodEnd",
     "ProductSpace",
     "Registration",

@@ -5,26 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from apps.accounts.types import Actor
 
 Id = int | str
-
-
-class ParsedLine(Protocol):
-    """A line of a log as its workload's app understands it. `figures` maps a series to its value at `step`."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def level(self) -> str: ...
-    @property
-    def rank(self) -> int | None: ...
-    @property
-    def step(self) -> int | None: ...
-    @property
-    def figures(self) -> Mapping[str, float]: ...
 
 
 @dataclass(frozen=True)
@@ -78,7 +62,8 @@ class WorkloadKind:
 
     `label` is on each of its objects and pods, with the row's id as value; `objects` is the kind of those that stand
     for a row (group and version, name). `task` is woken with that id when something changed. `topic` gives the stream
-    for its log lines, `parse` reads one of them. `known` says which of some ids have a row; `orphan` is told of an
+    for its log lines, `figures` finds in the message
+    of one what its step came to, by series. `known` says which of some ids have a row; `orphan` is told of an
     object without one (default: it is left alone and logged). `ended` is told of each pod that ended, before the row is
     woken for it.
     """
@@ -86,7 +71,7 @@ class WorkloadKind:
     label: str
     task: str
     topic: Callable[[str], str]
-    parse: Callable[[str], ParsedLine]
+    figures: Callable[[str], Mapping[str, float]] = lambda _message: {}
     known: Callable[[set[str]], set[str]] | None = None
     orphan: Callable[[WorkloadObject], None] | None = None
     ended: Callable[[PodEnd], None] | None = None

@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 from apps.adapters.errors import NotFound, OutsideError, Unavailable
 from apps.adapters.kubernetes.answers import NodeGone
 from apps.adapters.kubernetes.stream import StreamReader
+from apps.clusters.domain.lineformat import read
 from apps.clusters.domain.loglines import Joiner, LogLine, Splitter, shown, stamped
 from apps.clusters.domain.resume import Place, Resumer, Taken
 from apps.clusters.services.registry import WorkloadKind
@@ -275,13 +276,13 @@ class Follower:
             self._parse(line)
 
     def _parse(self, line: LogLine) -> None:
-        parsed = self._target.kind.parse(shown(line))
+        parsed = read(shown(line))
         source, batch = self._target.source, self._batch
         rank = source.rank if parsed.rank is None else parsed.rank
         batch.lines.append(streams.LogLine(line.at, parsed.level, rank, parsed.step, parsed.text))
-        if parsed.step is not None and parsed.figures:
+        if parsed.step is not None:
             at = datetime.fromtimestamp(line.at / 1e9, UTC)
-            for series, value in parsed.figures.items():
+            for series, value in self._target.kind.figures(parsed.text).items():
                 batch.readings.append((series, parsed.step, value, at))
                 live = streams.LivePoint(series, parsed.step, streams.jsonable(value), line.at // 1_000_000)
                 batch.points.append(live)
