@@ -182,7 +182,8 @@ class RequestsView(GenericAPIView[TenantRequest]):
 
     @extend_schema(operation_id="ask_tenant", request=AskSerializer, responses={201: RequestSerializer})
     def post(self, request: Request) -> Response:
-        """Ask for a tenant. Who may decide has it at once: then the answer's state is approved."""
+        """Ask for a tenant. Who may decide has it at once: then the answer's state is approved. 409: the cluster takes
+        nothing new."""
         form = AskSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         data, actor = dict(form.validated_data), _actor(request)
@@ -194,6 +195,8 @@ class RequestsView(GenericAPIView[TenantRequest]):
             made = services.ask_tenant(actor, services.Asked(**data, cluster_id=cluster.pk))
         except services.SlugTaken as error:
             raise exceptions.ValidationError({"slug": [TAKEN]}) from error
+        except clusters.Closed as closed:
+            raise Clash(closed.text) from closed
         return Response(RequestSerializer(made).data, status=status.HTTP_201_CREATED)
 
 
@@ -221,6 +224,8 @@ class DecideView(GenericAPIView[TenantRequest]):
             asked = services.decide(_actor(request), asked, decision)
         except services.AlreadyDecided as decided:
             raise Clash(_("Somebody else has decided: {state}.").format(state=decided.request.state)) from decided
+        except clusters.Closed as closed:
+            raise Clash(closed.text) from closed
         return Response(RequestSerializer(asked).data)
 
 

@@ -14,7 +14,7 @@ class TenantsConfig(AppConfig):
         from apps.secrets import services as secrets
         from apps.streams import services as streams
         from apps.tenants import checks, services  # noqa: F401  (checks register themselves)
-        from apps.tenants.services import audited, occupying, seen  # noqa: F401  (what only workers tell must have words for pages)
+        from apps.tenants.services import audited, occupying, seen
 
         clusters.register_due(services.TASK, services.due_placements)
         registry.register_owners(seen.owners)

@@ -39,6 +39,7 @@ LONGEST = timedelta(seconds=5)
 _QUEUE_NOT_SEEN = re.compile(r"queue.*state.*\bOpen\b|state of queue|queue .*not found", re.IGNORECASE | re.DOTALL)
 QUEUE_GRACE = timedelta(seconds=20)
 REFUSED_AGAIN = timedelta(minutes=1)
+MAINTENANCE_AGAIN = timedelta(seconds=10)
 NO_ACCOUNT = "waiting.account"
 
 
@@ -101,6 +102,9 @@ def _step(eye: KubeApi, hand: KubeApi, job: Job) -> timedelta | None:
         if not job.object_uid and not job.state.is_final:
             _keep_uid(job, seen.uid)
     if decision.act is Act.APPLY:
+        if job.placement.cluster.maintenance_since is not None:
+            moves.move(job, Phase.SUBMITTED, moves.Facts(job.attempt, Reason("waiting.maintenance")))
+            return MAINTENANCE_AGAIN
         return _apply(hand, job)
     _act(hand, job, decision, seen)
     if job.state.is_final:

@@ -40,6 +40,7 @@ REASONS: dict[str, Promise] = {
         " this goes on by itself; if that changes nothing, tell a platform operator."
     ),
     "waiting.placement": _("The tenant's place in the cluster is still being prepared."),
+    "waiting.maintenance": _("The cluster is in maintenance. The job is kept and goes in when that ends."),
     "waiting.scheduler": _("The scheduler has not looked at the job yet."),
     "waiting.queue-limit": _(
         "The queue's limit leaves too few free GPUs for all ranks at once. It starts when other jobs of the queue end."
@@ -122,6 +123,7 @@ PROBLEMS: dict[str, Promise] = {
         " take fewer, or ask for more under “Quota and usage”."
     ),
     "no-placement": _("This tenant has no place in a cluster yet. Ask a platform operator to provision it."),
+    "maintenance": _("{cluster} is in maintenance and takes nothing new: {reason}"),
 }
 
 FIELDS: dict[str, tuple[Promise, Promise]] = {

@@ -86,6 +86,9 @@ def _create(actor: Actor, request: Request) -> Job:
     placement = tenants.placement_of(request.tenant_id)
     if placement is None:
         raise InvalidDocument([Problem("", "no-placement")])
+    if placement.cluster.maintenance_since is not None:
+        closed = {"cluster": placement.cluster.name, "reason": placement.cluster.maintenance_reason}
+        raise InvalidDocument([Problem("", "maintenance", closed)])
     job = Job(
         pk=request.job_id,
         tenant_id=request.tenant_id,

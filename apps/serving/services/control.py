@@ -12,6 +12,7 @@ from apps.serving.domain.phases import Phase, Wanted
 from apps.serving.domain.problems import InvalidRequest, Problem, read_replicas
 from apps.serving.models import Deployment, DeploymentKey
 from apps.serving.services.deploy import hold
+from apps.serving.services.fitting import require_open
 from apps.streams.services import hint
 
 SCALED = audit.action(
@@ -115,6 +116,7 @@ def _locked(actor: Actor, deployment: Deployment) -> Deployment:
 def _start(actor: Actor, here: Deployment, replicas: int) -> None:
     if here.version_id is None:
         raise InvalidRequest([Problem("version", "version-gone")])
+    require_open(here.placement)
     needed = replicas * here.size.accelerators
     hold(here, max(here.held, needed))
     here.replicas = replicas

@@ -18,7 +18,7 @@ from apps.serving.domain.fit import SHAPES, Shape, Verdict, fit
 from apps.serving.domain.phases import Phase
 from apps.serving.domain.problems import InvalidRequest, Problem, read_name, read_replicas
 from apps.serving.models import Deployment, DeploymentPhase, new_id
-from apps.serving.services.fitting import accelerator_of, pool_of
+from apps.serving.services.fitting import accelerator_of, pool_of, require_open
 from apps.streams.services import hint
 from apps.tenants import services as tenants
 
@@ -57,6 +57,7 @@ def deploy(actor: Actor, *, request: Request) -> Deployment:
     placement = tenants.placement_of(request.tenant_id)
     if placement is None:
         raise InvalidRequest([Problem("", "no-placement")])
+    require_open(placement)
     answer = fit(engine, version.facts, shape, accelerator_of(placement).bytes)
     if not answer.possible:
         code = "cannot-split" if answer.verdict is Verdict.CANNOT_SPLIT else "does-not-fit"

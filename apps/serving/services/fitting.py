@@ -9,6 +9,7 @@ from apps.clusters import services as clusters
 from apps.quotas import services as quotas
 from apps.serving.domain.engines import Engine, Facts, Operand
 from apps.serving.domain.fit import Fit, fits, memory_of_product, smallest
+from apps.serving.domain.problems import InvalidRequest, Problem
 from apps.tenants import services as tenants
 
 
@@ -68,3 +69,11 @@ def offer_of(engine: Engine, facts: Facts, placement: tenants.Placement) -> Offe
         quotas.use(placement.tenant_id, pool_of(placement)),
         placement,
     )
+
+
+def require_open(placement: tenants.Placement) -> None:
+    """Raise InvalidRequest while nothing new may begin in the cluster."""
+    cluster = placement.cluster
+    if cluster.maintenance_since is not None:
+        closed = {"cluster": cluster.name, "reason": cluster.maintenance_reason}
+        raise InvalidRequest([Problem("", "maintenance", closed)])

@@ -93,6 +93,7 @@ PROBLEMS: dict[str, Promise] = {
     "files-coming": _("The version's files are not all in storage yet."),
     "no-engine": _("No engine here serves the format “{format}”."),
     "no-placement": _("This tenant has no place in a cluster yet. Ask a platform operator to provision it."),
+    "maintenance": _("{cluster} is in maintenance and takes nothing new: {reason}"),
     "does-not-fit": _("The model does not fit this shape: choose a larger one."),
     "cannot-split": _("{engine} cannot spread one replica over several GPUs: choose a shape with one."),
     "no-room": _(

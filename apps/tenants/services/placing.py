@@ -89,10 +89,14 @@ def ask_placement(actor: Actor, *, tenant_id: int, slug: str, cluster_id: int, g
     """Give a tenant a namespace and a queue in a cluster, and `gpus` of its accelerators lastingly; asked again, it
     changes that number.
 
-    Raises NotStanding while the tenant is being removed from there; once it is gone, its place is made anew.
+    Raises NotStanding while the tenant is being removed from there; once it is gone, its place is made anew. Raises
+    clusters.Closed for a new place where nothing new may begin.
     """
     actor.require(Permission.TENANT_PROVISION, target=f"tenant:{tenant_id}")
     cluster = clusters.for_system().get(pk=cluster_id)
+    stands = Placement.objects.for_system().standing().filter(tenant_id=tenant_id, cluster_id=cluster_id)
+    if not cluster.is_open and not stands.exists():
+        raise clusters.Closed(clusters.closed_text(cluster))
     made = {"namespace": namespace_of(slug), "queue": f"tenant-{slug}", "accelerator": accelerator_of(cluster)}
     placement, created = Placement.objects.for_system().get_or_create(
         tenant_id=tenant_id, cluster_id=cluster_id, defaults=made

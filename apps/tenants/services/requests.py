@@ -89,7 +89,7 @@ class AlreadyDecided(Exception):
 
 @audit.use_case(ASKED)
 def ask_tenant(actor: Actor, asked: Asked) -> TenantRequest:
-    """Ask for a tenant; who may decide has it at once. Raises SlugTaken."""
+    """Ask for a tenant; who may decide has it at once. Raises SlugTaken, clusters.Closed."""
     actor.require(Permission.TENANT_ASK, target=f"tenant:{asked.slug}")
     standing = Placement.objects.for_system().exclude(state=Placement.State.GONE)
     if asked.slug in RESERVED or standing.filter(tenant__slug=asked.slug).exists():
@@ -121,7 +121,7 @@ def ask_tenant(actor: Actor, asked: Asked) -> TenantRequest:
 def decide(actor: Actor, request: TenantRequest, decision: Decision) -> TenantRequest:
     """Approve or reject. The same said again by the same person changes nothing.
 
-    Raises AlreadyDecided; Denied, also to who asked.
+    Raises AlreadyDecided, clusters.Closed; Denied, also to who asked.
     """
     actor.require(Permission.TENANT_DECIDE, target=_target(request))
     if str(request.asked_by_id) == actor.user_pk:

@@ -21,13 +21,15 @@ def ask(request: HttpRequest) -> HttpResponse:
     """The form. Who may decide has the tenant at once, others a request that waits."""
     actor = request.actor
     actor.require(Permission.TENANT_ASK, target="tenant-requests")
-    found = clusters.visible_to(actor)
-    form = AskForm(found, request.POST if request.method == "POST" else None)
+    found = clusters.visible_to(actor).used()
+    form = AskForm(found.open(), request.POST if request.method == "POST" else None)
     if form.is_valid():
         try:
             made = services.ask_tenant(actor, form.asked())
         except services.SlugTaken:
             form.add_error("slug", TAKEN)
+        except clusters.Closed as closed:
+            form.add_error("cluster", closed.text)
         else:
             if made.is_open:
                 messages.success(request, _("Asked. Platform operators have been told."))
@@ -83,6 +85,8 @@ def decide(request: HttpRequest, request_id: int) -> HttpResponse:
         who = decided.request.decided_by.name if decided.request.decided_by else "–"
         said = _("Nothing was changed: {who} has decided already ({decision}).").format(who=who, decision=word)
         messages.warning(request, said)
+    except clusters.Closed as closed:
+        messages.warning(request, closed.text)
     else:
         said = _("{name} is approved.") if asked.state == asked.State.APPROVED else _("{name} is rejected.")
         messages.success(request, said.format(name=asked.name))

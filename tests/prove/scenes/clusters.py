@@ -17,17 +17,17 @@ OPERATOR = "platform-operator"
 PAGES: dict[str, tuple[str, str]] = {
     "clusters": (OPERATOR, "/clusters/"),
     "clusters-scientist": ("data-scientist", "/clusters/"),
-    "cluster": (OPERATOR, "/clusters/{up}/"),
-    "cluster-scientist": ("data-scientist", "/clusters/{up}/"),
-    "cluster-down": (OPERATOR, "/clusters/{down}/"),
-    "cluster-maintenance": (OPERATOR, "/clusters/{closed}/"),
-    "cluster-checking": (OPERATOR, "/clusters/{checking}/"),
-    "cluster-refused": (OPERATOR, "/clusters/{refused}/"),
+    "cluster": (OPERATOR, "/clusters/{cluster_up}/"),
+    "cluster-scientist": ("data-scientist", "/clusters/{cluster_up}/"),
+    "cluster-down": (OPERATOR, "/clusters/{cluster_down}/"),
+    "cluster-maintenance": (OPERATOR, "/clusters/{cluster_closed}/"),
+    "cluster-checking": (OPERATOR, "/clusters/{cluster_checking}/"),
+    "cluster-refused": (OPERATOR, "/clusters/{cluster_refused}/"),
     "cluster-add": (OPERATOR, "/clusters/new"),
-    "cluster-credential": (OPERATOR, "/clusters/{up}/credential"),
-    "cluster-maintenance-form": (OPERATOR, "/clusters/{closed}/maintenance"),
-    "cluster-profile": (OPERATOR, "/clusters/{up}/profile"),
-    "cluster-remove": (OPERATOR, "/clusters/{down}/remove"),
+    "cluster-credential": (OPERATOR, "/clusters/{cluster_up}/credential"),
+    "cluster-maintenance-form": (OPERATOR, "/clusters/{cluster_closed}/maintenance"),
+    "cluster-profile": (OPERATOR, "/clusters/{cluster_up}/profile"),
+    "cluster-remove": (OPERATOR, "/clusters/{cluster_down}/remove"),
     "cluster-remove-occupied": (OPERATOR, "/clusters/train-a/remove"),
 }
 
@@ -88,7 +88,13 @@ def seed(world: World, me: User) -> dict[str, Any]:
     found = [*GOOD[:4], Check("rights", FAILED, "missing", missing), Check("bounds", WARNED, "secrets")]
     absent = Check("volcano", FAILED, "absent", {"apis": "batch.volcano.sh/v1alpha1"})
     _entry(world, refused, ClusterEntry.State.FAILED, [*found, absent])
-    return {"up": "train-b", "down": "inference-a", "closed": "data-c", "checking": "train-new", "refused": "train-old"}
+    return {
+        "cluster_up": "train-b",
+        "cluster_down": "inference-a",
+        "cluster_closed": "data-c",
+        "cluster_checking": "train-new",
+        "cluster_refused": "train-old",
+    }
 
 
 def _cluster(slug: str, name: str, **values: Any) -> Cluster:

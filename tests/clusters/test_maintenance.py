@@ -1,0 +1,102 @@
+"""A cluster in maintenance takes nothing new and says why; what was accepted before is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import connection
+from django.urls import reverse
+from django.utils import timezone
+
+from apps.accounts.domain import Role
+from apps.audit.models import Entry
+from apps.catalog.models import ModelVersion
+from apps.clusters import services
+from apps.clusters.services.connect import vault
+from apps.jobs import services as jobs
+from apps.jobs.domain.problems import InvalidDocument
+from apps.jobs.models import Job
+from apps.jobs.reconcile.job import reconcile_job
+from apps.jobs.services.messages import problem_text
+from apps.serving import services as serving
+from apps.tenants import services as tenants
+from tests import factories
+from tests.factories import DOCUMENT, World
+from tests.pages import browser
+from tests.serving import made
+
+WHY = services.Maintenance("Firmware of the leaf switches.")
+
+
+def close(world: World) -> None:
+    services.begin_maintenance(world.actor(Role.OPERATOR), cluster=world.place.cluster, maintenance=WHY)
+    world.place.cluster.refresh_from_db()
+
+
+def test_nothing_new_is_submitted_and_the_reason_is_told(world: World) -> None:
+    close(world)
+    with pytest.raises(InvalidDocument) as refused:
+        jobs.submit(world.actor(Role.SCIENTIST), tenant_id=world.nlp.pk, document=DOCUMENT)
+    (problem,) = refused.value.problems
+    assert problem_text(problem) == "Train A is in maintenance and takes nothing new: Firmware of the leaf switches."
+    services.end_maintenance(world.actor(Role.OPERATOR), cluster=world.place.cluster)
+    assert jobs.submit(world.actor(Role.SCIENTIST), tenant_id=world.nlp.pk, document=DOCUMENT).pk
+    actions = Entry.objects.filter(action__startswith="cluster.maintenance").order_by("pk")
+    assert [one.action for one in actions] == ["cluster.maintenance-begun", "cluster.maintenance-ended"]
+
+
+def test_nothing_new_is_deployed(world: World) -> None:
+    version: ModelVersion = made.version(world.scientist, world.place)
+    close(world)
+    with pytest.raises(serving.InvalidRequest) as refused:
+        made.deployment(world.scientist, version)
+    assert refused.value.problems[0].code == "maintenance"
+
+
+def test_no_tenant_gets_a_place_there_but_those_there_keep_theirs(world: World) -> None:
+    close(world)
+    operator, cluster = world.actor(Role.OPERATOR), world.place.cluster
+    with pytest.raises(services.Closed, match="leaf switches"):
+        tenants.ask_tenant(operator, tenants.Asked("robots", "Robots", cluster.pk, 4, "grasping"))
+    tenants.ask_placement(operator, tenant_id=world.nlp.pk, slug="nlp", cluster_id=cluster.pk, gpus=4)
+    page = browser(world.people[Role.OPERATOR]).get("/tenant-requests/new").content.decode()
+    assert "In maintenance: takes nothing new." in page
+    assert "leaf switches" in page
+
+
+def test_a_maintenance_says_why_and_ends_in_the_future(world: World) -> None:
+    for wrong in (services.Maintenance(" "), services.Maintenance("x", timezone.now()), services.Maintenance("a\nb")):
+        with pytest.raises(ValidationError):
+            services.begin_maintenance(world.actor(Role.OPERATOR), cluster=world.place.cluster, maintenance=wrong)
+
+
+def test_the_wizard_shows_the_reason(world: World) -> None:
+    close(world)
+    draft = factories.draft(world.scientist, world.nlp)
+    page = browser(world.scientist).get(reverse("jobs:draft-review", args=[draft.pk])).content.decode()
+    assert "Train A is in maintenance and takes nothing new." in page
+    assert "leaf switches" in page
+
+
+@pytest.fixture
+def outside_calls() -> Iterator[None]:
+    vault.cache_clear()
+    connection.outside_calls_allowed = True  # type: ignore[attr-defined]
+    yield
+    del connection.outside_calls_allowed  # type: ignore[attr-defined]
+
+
+def test_what_was_accepted_before_goes_in_when_it_ends(outside_calls: None, connected: World) -> None:
+    job = factories.job(connected.scientist, connected.place)
+    close(connected)
+
+    def look() -> Job:
+        reconcile_job(Job.objects.for_system().select_related("placement__cluster", "placement__tenant").get(pk=job.pk))
+        return Job.objects.for_system().get(pk=job.pk)
+
+    kept = look()
+    assert (kept.phase, kept.reason, kept.object_uid) == ("submitted", "waiting.maintenance", "")
+    services.end_maintenance(connected.actor(Role.OPERATOR), cluster=connected.place.cluster)
+    assert look().object_uid
