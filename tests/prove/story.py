@@ -213,7 +213,7 @@ class Story:
         assert self.canary not in str(container.get("env"))
 
     def await_training(self) -> None:
-        self.rest(SCIENTIST).await_phase(self.job, "succeeded", seconds=150)
+        self.rest(SCIENTIST).await_phase(self.job, "succeeded")
         until(lambda: self.pool()["held"] == 0, 60, what="the hold is given back")
 
     # --- 5: the marketplace -----------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ class Story:
             assert made["id"] == self.deployment or not self.deployment
             self.deployment = made["id"]
 
-    def await_deployment(self, phase: str = "ready", seconds: float = 180) -> dict[str, Any]:
+    def await_deployment(self, phase: str = "ready", seconds: float = 120) -> dict[str, Any]:
         def there() -> Any:
             found = self.seen(SCIENTIST, f"deployments/{self.deployment}")
             assert not found or found["phase"] != "failed" or phase == "failed", found

@@ -80,9 +80,7 @@ def test_whatever_is_killed_the_job_ends_right_and_once(seed: int, stack: Stack)
         if plan.stop_after is not None:
             time.sleep(max(0.0, start + plan.stop_after - time.monotonic()))
             rest.stop_through_outages(job_id)
-        ended = rest.await_phase(
-            job_id, *(("stopped", "succeeded") if plan.stop_after else ("succeeded",)), seconds=150
-        )
+        ended = rest.await_phase(job_id, *(("stopped", "succeeded") if plan.stop_after else ("succeeded",)))
     stack.await_all()
     assert ended["attempt"] == 1, "no kill of ours is a reason to start the ranks anew"
     assert_once(stack, job_id, key, version)

@@ -20,7 +20,12 @@ AWAY = 30.0
 
 
 @pytest.fixture(scope="module")
-def story(stack: Stack) -> Story:
+def began() -> str:
+    return now()
+
+
+@pytest.fixture(scope="module")
+def story(stack: Stack, began: str) -> Story:
     stack.await_all()
     one = Story(stack)
     if not one.seen(OPERATOR, f"tenants/{TENANT}"):
@@ -28,11 +33,6 @@ def story(stack: Stack) -> Story:
     one.await_tenant()
     one.sign_in_again()
     return one
-
-
-@pytest.fixture(scope="module")
-def began(story: Story) -> str:
-    return now()
 
 
 @contextmanager
