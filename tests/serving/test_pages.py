@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -16,7 +17,8 @@ from django.test import AsyncClient
 from django.utils import timezone
 
 from apps.accounts.domain import Role
-from apps.catalog.models import ModelVersion
+from apps.accounts.models import Membership
+from apps.catalog.models import ModelVersion, RegisteredModel
 from apps.clusters.models import ClusterNode
 from apps.serving import services
 from apps.serving.domain.phases import Phase
@@ -38,6 +40,18 @@ def test_the_form_shows_the_arithmetic_and_offers_the_smallest_shape(world: Worl
     assert (chosen.shape.key, page.context["sum"]) == ("1-small", {"gpus": 1, "after": 15})
     part = browser(world.scientist).get(f"/deployments/new?part=panel&version={version.pk}&replicas=20&shape=1-small")
     assert "This takes 20 GPUs; 16 of 16 are left." in part.content.decode()
+
+
+def test_the_form_follows_the_tenant_that_is_chosen(world: World, version: ModelVersion) -> None:
+    Membership.objects.create(user=world.scientist, tenant=world.vision, role=Role.SCIENTIST)
+    RegisteredModel.objects.for_system().update(visibility="public")
+    client, form = browser(world.scientist), {"version": version.pk, "shape": "1-small"}
+    page = client.get("/deployments/new", form).content.decode()
+    part = client.get("/deployments/new", {**form, "part": "panel", "tenant": "vision"}).content.decode()
+    assert "Deploy to NLP" in page
+    assert "hx-swap-oob" not in page
+    assert "Deploy to 视觉" in part
+    assert re.findall(r'id="(\w+)" hx-swap-oob="true"', part) == ["shapes", "go"]
 
 
 def test_what_was_typed_comes_back_with_what_is_wrong(world: World, version: ModelVersion) -> None:

@@ -54,7 +54,7 @@ def new(request: HttpRequest) -> HttpResponse:
         return _deploy(request, version)
     typed = _typed(request, version)
     if request.GET.get("part") == "panel":
-        return render(request, "serving/new.html#panel", _context(request, version, typed))
+        return render(request, "serving/new.html#panel", _context(request, version, typed) | {"oob": True})
     return render(request, "serving/new.html", _context(request, version, typed))
 
 
