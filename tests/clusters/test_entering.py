@@ -15,6 +15,7 @@ import pytest
 import yaml
 from django.core.exceptions import ValidationError
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from apps.accounts.domain import Role
@@ -23,7 +24,7 @@ from apps.adapters.kubernetes import Endpoint, KubeApi, objects
 from apps.audit.models import Entry
 from apps.clusters import reconcile, services
 from apps.clusters.domain.checks import NEEDED
-from apps.clusters.models import Cluster, ClusterEntry
+from apps.clusters.models import Cluster, ClusterEntry, ClusterNode
 from apps.clusters.services import checking, connect, entering
 from apps.notices.models import Notice
 from deploy.local.access import Access
@@ -340,3 +341,26 @@ GyNFHaK81wK0d5C5MQvanJ2TdHMI9q1bGQYcdwN7H1sCIQCTg5hYJN08pVV4j5a0
 -----END CERTIFICATE-----
 """
 """Of nobody; its key was never kept."""
+
+
+def test_the_list_costs_the_same_with_many_clusters_and_nodes(world: World) -> None:
+    client = browser(world.people[Role.OPERATOR])
+
+    def cost() -> int:
+        client.get("/clusters/")  # the session's own queries are warm
+        with CaptureQueriesContext(connection) as captured:
+            page = client.get("/clusters/").content.decode()
+        assert "down since" in page
+        return len(captured)
+
+    Cluster.objects.for_system().update(unreachable_since=timezone.now(), seen_at=timezone.now())
+    few = cost()
+    for n in range(20):
+        made = Cluster.objects.create(slug=f"c{n}", name=f"C{n}", server="https://10.0.0.1", seen_at=timezone.now())
+        for m in range(3):
+            ClusterNode.objects.create(
+                cluster=made, name=f"n{m}", resource="nvidia.com/gpu", total=8, used=m, ready=True
+            )
+    assert cost() == few
+    page = client.get("/clusters/").content.decode()
+    assert "<b>21</b> of 24" in page

@@ -14,6 +14,7 @@ from apps.accounts.types import Actor, Permission
 from apps.clusters.domain.capacity import Capacity, NodeSpace, capacity_of
 from apps.clusters.domain.nodes import SeenNode
 from apps.clusters.models import Cluster, ClusterNode, ClusterQuerySet
+from apps.clusters.services.registration import ALL
 from apps.streams.services import hint
 
 REASON_LIMIT = 500
@@ -51,6 +52,7 @@ def note_answer(cluster_id: int, version: str) -> None:
     changed = news.update(version=version[:40], unreachable_since=None, unreachable_reason="", seen_at=Now())
     if changed:
         hint(f"cluster.{cluster_id}")
+        hint(ALL)
     else:
         rows.update(seen_at=Now())
 
@@ -61,6 +63,7 @@ def note_silence(cluster_id: int, reason: str) -> None:
     rows = Cluster.objects.for_system().filter(pk=cluster_id, unreachable_since=None)
     if rows.update(unreachable_since=Now(), unreachable_reason=reason[:REASON_LIMIT]):
         hint(f"cluster.{cluster_id}")
+        hint(ALL)
 
 
 @transaction.atomic

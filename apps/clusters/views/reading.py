@@ -10,11 +10,11 @@ from django.utils.functional import Promise
 from django.views.decorators.http import require_GET
 
 from apps.accounts.types import Permission
-from apps.clusters import services
 from apps.clusters.domain.checks import NEEDED, Check
 from apps.clusters.domain.profile import Profile
 from apps.clusters.models import Cluster, ClusterEntry
 from apps.clusters.services import words
+from apps.clusters.services.rooms import Room, rooms_of
 
 PAGE = 50
 
@@ -25,7 +25,7 @@ class Line:
 
     cluster: Cluster
     look: words.Look
-    capacity: services.Capacity
+    room: Room
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,9 @@ def clusters(request: HttpRequest) -> HttpResponse:
     actor.require(Permission.CLUSTER_VIEW, target="clusters")
     after = request.GET.get("after", "")[:40]
     found = list(Cluster.objects.visible_to(actor).filter(slug__gt=after).order_by("slug")[: PAGE + 1])
+    rooms = rooms_of(one.pk for one in found[:PAGE])
     context = {
-        "lines": [Line(one, words.look_of(one), services.capacity(one)) for one in found[:PAGE]],
+        "lines": [Line(one, words.look_of(one), rooms.get(one.pk, Room())) for one in found[:PAGE]],
         "more": found[PAGE - 1].slug if len(found) > PAGE else "",
         "after": after,
         "may_manage": actor.may(Permission.CLUSTER_REGISTER),
@@ -67,7 +68,7 @@ def detail(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "cluster": cluster,
         "look": words.look_of(cluster),
-        "capacity": services.capacity(cluster),
+        "room": rooms_of([cluster.pk]).get(cluster.pk, Room()),
         "entry": entry,
         "entered": _findings(entry.found) if entry else [],
         "open_checks": _pending(entry),
