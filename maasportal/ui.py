@@ -216,6 +216,12 @@ def problem_word(problem: str) -> Promise | str:
 
 
 @register.filter
+def event_word(reason: str) -> Promise | str:
+    """What an event of a node says, in words where there are any."""
+    return nodewords.EVENTS.get(reason, reason)
+
+
+@register.filter
 def counts_word(counts: str) -> Promise:
     return nodewords.COUNTS[counts]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -14,8 +15,8 @@ from rest_framework.response import Response
 
 from apps.accounts.types import Actor, Permission
 from apps.clusters.domain.accelerators import Counts
-from apps.clusters.models import ClusterNode
-from apps.clusters.services import catalogue, fleet
+from apps.clusters.models import Cluster, ClusterNode
+from apps.clusters.services import catalogue, fleet, queues
 from apps.clusters.services.fleet import Filter, Stand
 
 
@@ -126,6 +127,36 @@ class FleetView(GenericAPIView[Any]):
         """What each cluster has and has left; a silent one as it was last seen."""
         stands: list[Stand] = fleet.fleet(_actor(request)).stands
         return Response(StandSerializer(stands, many=True).data)
+
+
+class QueueSerializer(serializers.Serializer[Any]):
+    """A queue, counted in one resource; `deserved` and `limit` are null where nothing is said."""
+
+    name = serializers.CharField(source="queue.name")
+    parent = serializers.CharField(source="queue.parent")
+    state = serializers.CharField(source="queue.state")
+    depth = serializers.IntegerField()
+    deserved = serializers.IntegerField(allow_null=True)
+    used = serializers.IntegerField()
+    limit = serializers.IntegerField(allow_null=True)
+    borrowed = serializers.IntegerField()
+    lent = serializers.IntegerField()
+
+
+class QueuesView(GenericAPIView[Any]):
+    serializer_class = QueueSerializer
+    pagination_class = None
+
+    @extend_schema(
+        operation_id="list_queues",
+        parameters=[OpenApiParameter("resource", OpenApiTypes.STR, description="Default: its accelerators.")],
+        responses=QueueSerializer(many=True),
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        """A cluster's queues, parents before their children, as last seen."""
+        cluster = get_object_or_404(Cluster.objects.visible_to(_actor(request)), slug=slug)
+        found = queues.queues(_actor(request), cluster, request.query_params.get("resource", "")[:120])
+        return Response(QueueSerializer(found.lines, many=True).data)
 
 
 class AcceleratorsView(GenericAPIView[Any]):

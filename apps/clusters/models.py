@@ -241,6 +241,33 @@ class ClusterNode(models.Model):
         return max(0, self.total - self.used) if usable else 0
 
 
+class ClusterQueue(models.Model):
+    """A Volcano Queue as last seen; `facts` are those of domain.queues.QueueSeen but its name."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=253)
+    facts = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["cluster", "name"], name="queue_once")]
+
+
+class NodeEvent(models.Model):
+    """What the cluster said of a node, kept for a week; `key` stands for its words, so that it is kept once."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    node = models.CharField(max_length=253)
+    key = models.BigIntegerField()
+    reason = models.CharField(max_length=80)
+    message = models.CharField(max_length=300)
+    is_warning = models.BooleanField(default=False)
+    count = models.PositiveIntegerField(default=1)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["cluster", "node", "key"], name="node_event_once")]
+
+
 class AcceleratorEntry(models.Model):
     """What operators know of an accelerator beyond what the release ships; `body` as domain.accelerators.read() takes
     it. An entry with a shipped one's slug stands in its place."""

@@ -35,6 +35,7 @@ fleet_patterns = (
         path("fleet/accelerators/new", accelerators.entry, name="accelerator-new"),
         path("fleet/accelerators/<slug:slug>", accelerators.entry, name="accelerator"),
         path("fleet/accelerators/<slug:slug>/remove", accelerators.remove, name="accelerator-remove"),
+        path("fleet/queues/<slug:slug>", fleet.queues, name="queues"),
         path("fleet/nodes/<slug:slug>/<str:name>", fleet.node, name="node"),
     ],
     "fleet",
@@ -42,6 +43,7 @@ fleet_patterns = (
 
 fleet_api_patterns = [
     path("fleet", fleet_api.FleetView.as_view(), name="fleet"),
+    path("clusters/<slug:slug>/queues", fleet_api.QueuesView.as_view(), name="cluster-queues"),
     path("nodes", fleet_api.NodesView.as_view(), name="nodes"),
     path("accelerators", fleet_api.AcceleratorsView.as_view(), name="accelerators"),
     path("accelerators/<slug:slug>", fleet_api.AcceleratorView.as_view(), name="accelerator"),

@@ -16,6 +16,7 @@ LINES: dict[tuple[str, str], str] = {
     ("fleet:overview", "GET"): LOOK,
     ("fleet:nodes", "GET"): LOOK,
     ("fleet:node", "GET"): "                      302  404   200   200  200   200  200  200",
+    ("fleet:queues", "GET"): "                    302  404   200   200  200   200  200  200",
     ("fleet:accelerators", "GET"): LOOK,
     ("fleet:accelerator-new", "GET"): KEEP,
     ("fleet:accelerator-new", "POST"): "          302  403   403   403  403   403  302  403",
@@ -23,6 +24,7 @@ LINES: dict[tuple[str, str], str] = {
     ("fleet:accelerator", "POST"): "              302  403   403   403  403   403  302  403",
     ("fleet:accelerator-remove", "POST"): "       302  403   403   403  403   403  302  403",
     ("api:fleet", "GET"): "                       401  403   200   200  200   200  200  200",
+    ("api:cluster-queues", "GET"): "              401  404   200   200  200   200  200  200",
     ("api:nodes", "GET"): "                       401  403   200   200  200   200  200  200",
     ("api:accelerators", "GET"): "                401  403   200   200  200   200  200  200",
     ("api:accelerator", "PUT"): "                 401  403   403   403  403   403  400  403",
@@ -44,6 +46,8 @@ def _entry(made: Objects) -> list[Any]:
 
 ARGS: dict[str, Callable[[Objects], list[Any]]] = {
     "fleet:node": lambda made: [made["node"].cluster.slug, made["node"].name],
+    "fleet:queues": lambda made: [made["node"].cluster.slug],
+    "api:cluster-queues": lambda made: [made["node"].cluster.slug],
     "fleet:accelerator": _entry,
     "fleet:accelerator-remove": _entry,
     "api:accelerator": _entry,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from apps.clusters.domain.accelerators import Catalogue
 from apps.clusters.domain.nodes import Condition, Raw, RawPod, SeenNode, Taint, see
 from apps.clusters.models import Cluster
-from apps.clusters.services.catalogue import catalogue
+from apps.clusters.services.catalogue import _shipped
 from apps.clusters.services.seen import note_nodes
 
+CATALOGUE = Catalogue(*_shipped())
 SINCE = "2026-11-26T09:00:00Z"
 READY = Condition("Ready", "True", "KubeletReady", "kubelet is posting ready status", SINCE)
 PRESSURE = Condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "", SINCE)
@@ -26,7 +28,7 @@ def node(name: str, pods: list[RawPod] | None = None, fabric: str = "", **values
         "labels": LABELS, "capacity": SIZES, "allocatable": SIZES, "conditions": (READY, PRESSURE),
         "versions": VERSIONS, "address": "10.1.0.7", **values,
     }  # fmt: skip
-    return see(Raw(name, **fields), pods or [], catalogue()).within(fabric)
+    return see(Raw(name, **fields), pods or [], CATALOGUE).within(fabric)
 
 
 def pod(namespace: str, name: str, gpus: int, label: str = "", row: str = "") -> RawPod:

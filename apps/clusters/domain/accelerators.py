@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
@@ -193,12 +193,16 @@ class Catalogue:
     entries: tuple[Accelerator, ...]
     default: str = ""
     """The resource that is meant where nobody says which."""
+    _known: dict[str, list[Accelerator]] = field(default_factory=dict, compare=False, repr=False)
+    """What was found, as thousands of nodes have the same few resources."""
 
     def known(self, resource: str) -> list[Accelerator]:
         """The entries whose pattern fits the resource best."""
-        fitting = [(_closeness(one, resource), one) for one in self.entries]
-        best = max((closeness for closeness, _one in fitting), default=0)
-        return [one for closeness, one in fitting if closeness == best] if best else []
+        if resource not in self._known:
+            fitting = [(_closeness(one, resource), one) for one in self.entries]
+            best = max((closeness for closeness, _one in fitting), default=0)
+            self._known[resource] = [one for closeness, one in fitting if closeness == best] if best else []
+        return self._known[resource]
 
     def find(self, resource: str, labels: Mapping[str, str]) -> Accelerator | None:
         """What a resource counts on a node with these labels; None if nobody knows it."""

@@ -53,6 +53,32 @@ CONDITIONS: Mapping[tuple[str, str], Promise] = {
     ("NetworkUnavailable", "False"): _("Its network is set up."),
 }
 
+EVENTS: Mapping[str, Promise] = {
+    "NodeReady": _("It became ready"),
+    "NodeNotReady": _("It stopped being ready"),
+    "NodeSchedulable": _("It was uncordoned"),
+    "NodeNotSchedulable": _("It was cordoned"),
+    "Rebooted": _("It was started anew"),
+    "Starting": _("Its kubelet started"),
+    "RegisteredNode": _("It came into the cluster"),
+    "RemovingNode": _("It is being taken out of the cluster"),
+    "NodeHasSufficientMemory": _("It has memory enough again"),
+    "NodeHasInsufficientMemory": _("It is short of memory"),
+    "NodeHasNoDiskPressure": _("It has disk enough again"),
+    "NodeHasDiskPressure": _("It is short of disk"),
+    "NodeHasSufficientPID": _("It has room for processes again"),
+    "NodeHasInsufficientPID": _("It runs too many processes"),
+    "EvictionThresholdMet": _("It begins to evict pods"),
+    "SystemOOM": _("A process was killed for want of memory"),
+    "OOMKilling": _("A process was killed for want of memory"),
+    "FreeDiskSpaceFailed": _("It could not free disk"),
+    "ImageGCFailed": _("It could not remove old images"),
+    "InvalidDiskCapacity": _("It could not read the size of its disk"),
+    "ContainerGCFailed": _("It could not remove ended containers"),
+    "TaskHung": _("A process hangs in the kernel"),
+    "KernelOops": _("The kernel reported a fault"),
+}
+
 EFFECTS: Mapping[str, Promise] = {
     "NoSchedule": _("keeps away pods that do not tolerate it"),
     "NoExecute": _("keeps away, and puts out, pods that do not tolerate it"),

@@ -11,11 +11,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from apps.accounts.types import Permission
 from apps.clusters.domain.nodes import Condition, Taint
+from apps.clusters.domain.queues import Line
 from apps.clusters.models import Cluster, ClusterNode
 from apps.clusters.services import fleet as services
 from apps.clusters.services import nodewords as words
+from apps.clusters.services import queues as tree
 from apps.clusters.services.fleet import Filter, Group, Stand
 from apps.clusters.services.registry import owners
 
@@ -140,6 +141,32 @@ def _key(text: str) -> tuple[str, int]:
     return name, int(key) if key.isascii() and key.isdigit() and len(key) < 19 else 0
 
 
+@dataclass(frozen=True)
+class Bar:
+    """A queue's bar in percent of the longest one; `deserved` is where its mark stands."""
+
+    own: float
+    borrowed: float
+    deserved: float | None
+
+
+@require_GET
+def queues(request: HttpRequest, slug: str) -> HttpResponse:
+    """The tree of a cluster's queues; `?part=live` is what of it changes by itself."""
+    cluster = get_object_or_404(Cluster.objects.visible_to(request.actor), slug=slug)
+    found = tree.queues(request.actor, cluster, request.GET.get("resource", "")[:120])
+    rows = [(line, _bar(line, found.scale)) for line in found.lines]
+    part = request.GET.get("part") == "live"
+    name = "clusters/fleet/queues.html#live" if part else "clusters/fleet/queues.html"
+    return render(request, name, {"cluster": cluster, "found": found, "rows": rows})
+
+
+def _bar(line: Line, scale: int) -> Bar:
+    own = line.used - line.borrowed
+    deserved = None if line.deserved is None else 99 * line.deserved / scale
+    return Bar(100 * own / scale, 100 * line.borrowed / scale, deserved)
+
+
 @require_GET
 def node(request: HttpRequest, slug: str, name: str) -> HttpResponse:
     """One node; `?part=live` is what of it changes by itself."""
@@ -163,7 +190,7 @@ def node(request: HttpRequest, slug: str, name: str) -> HttpResponse:
         "resources": facts.get("resources", {}).items(),
         "labels": sorted(facts.get("labels", {}).items()),
         "free": found.free_now,
-        "may_manage": request.actor.may(Permission.CLUSTER_REGISTER),
+        "events": tree.events_of(found),
     }
     part = request.GET.get("part") == "live"
     return render(request, "clusters/fleet/node.html#live" if part else "clusters/fleet/node.html", context)

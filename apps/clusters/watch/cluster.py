@@ -25,6 +25,7 @@ from apps.clusters.watch.database import Writer, in_thread
 from apps.clusters.watch.follow import Follower, Run, Target
 from apps.clusters.watch.nodes import Inventory
 from apps.clusters.watch.projections import ClusterEvent, Node, Pod, PodGroup
+from apps.clusters.watch.queues import Around
 from apps.clusters.watch.reflect import Reflector
 from apps.clusters.watch.wakes import Wakes
 from apps.streams import services as streams
@@ -103,7 +104,9 @@ class ClusterWatch:
         events: Reflector[ClusterEvent] = Reflector(
             self._reader, everywhere(objects.EVENT), projections.EVENTS, self._event_came, broken, keep=False
         )
+        self._around = Around(self._reader, broken, self._nodes_changed.set)
         reflectors: list[Reflector[Any]] = [*self._workloads.values(), self._pods, self._nodes, groups, events]
+        reflectors += self._around.reflectors
         for reflector in reflectors:
             self._group.create_task(reflector.run())
         self._kept = [reflector for reflector in reflectors if reflector.keep]
@@ -164,6 +167,7 @@ class ClusterWatch:
     def _event_came(self, old: ClusterEvent | None, new: ClusterEvent | None) -> None:
         if new is None:
             return
+        self._around.event(new)
         about = new.involvedObject
         found = self._named(about.kind, (about.namespace, about.name))
         now = time.monotonic()
@@ -241,7 +245,7 @@ class ClusterWatch:
         """Write the snapshot of nodes, at most once a second; a changed catalogue is heard of within half a minute."""
         await self._nodes.synced.wait()
         await self._pods.synced.wait()
-        inventory = Inventory(self.cluster_id)
+        inventory = Inventory(self.cluster_id, self._around)
         while True:
             self._nodes_changed.clear()
             try:

@@ -15,6 +15,7 @@ from apps.clusters.services.catalogue import catalogue
 from apps.clusters.services.registry import workloads
 from apps.clusters.services.seen import note_nodes
 from apps.clusters.watch.projections import ENDED, Container, Node, Pod
+from apps.clusters.watch.queues import Around
 
 
 @dataclass
@@ -22,8 +23,7 @@ class Inventory:
     """The nodes of one cluster with what is placed on them. What has not changed is not read again."""
 
     cluster_id: int
-    fabrics: dict[str, str] = field(default_factory=dict)
-    """The HyperNode of each node, by name."""
+    around: Around | None = None
     _catalogue: Catalogue | None = None
     _seen: dict[str, tuple[object, SeenNode]] = field(default_factory=dict)
     _pods: dict[str, tuple[str, RawPod]] = field(default_factory=dict)
@@ -34,6 +34,8 @@ class Inventory:
         if known != self._catalogue:
             self._catalogue = known
             self._seen.clear()
+        if self.around is not None:
+            self.around.note(self.cluster_id)
         return note_nodes(self.cluster_id, self.read(nodes, pods, known))
 
     def read(self, nodes: Iterable[Node], pods: Iterable[Pod], known: Catalogue) -> list[SeenNode]:
@@ -44,7 +46,8 @@ class Inventory:
                 on_node[pod.spec.nodeName].append(pod)
         before, before_pods = self._seen, self._pods
         self._seen, self._pods = {}, {}
-        found = []
+        nodes, found = list(nodes), []
+        fabrics = self.around.fabrics(nodes) if self.around is not None else {}
         for node in nodes:
             name, here = node.metadata.name, on_node[node.metadata.name]
             mark = node.metadata.resourceVersion, [(pod.metadata.uid, pod.metadata.resourceVersion) for pod in here]
@@ -52,7 +55,7 @@ class Inventory:
             held = before.get(name)
             seen = held[1] if held and held[0] == mark else domain.see(raw(node), raw_pods, known)
             self._seen[name] = mark, seen
-            found.append(seen.within(self.fabrics.get(name, "")))
+            found.append(seen.within(fabrics.get(name, "")))
         return found
 
     def _pod(self, pod: Pod, before: dict[str, tuple[str, RawPod]]) -> RawPod:

@@ -189,6 +189,11 @@ class Involved(msgspec.Struct):
 
 class ClusterEvent(Listed):
     involvedObject: Involved = msgspec.field(default_factory=Involved)  # noqa: N815
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    lastTimestamp: datetime | None = None  # noqa: N815
+    eventTime: datetime | None = None  # noqa: N815
 
 
 NODES = msgspec.json.Decoder(Node)
