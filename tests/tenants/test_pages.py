@@ -8,7 +8,7 @@ import pytest
 from django.test import override_settings
 
 from apps.accounts.domain import Role
-from apps.accounts.models import Tenant
+from apps.accounts.models import Membership, Tenant
 from apps.quotas.models import Allowance
 from apps.tenants.checks import reach_is_readable
 from apps.tenants.models import Placement, TenantRequest
@@ -43,6 +43,17 @@ def test_from_asking_to_a_place_by_pages(world: World) -> None:
     assert Allowance.objects.for_system().get(tenant__slug="speech").base == 6
     page = text(operator.get("/tenants/speech/"))
     assert "Being prepared" in page
+    assert 'href="/tenants/speech/"' in text(operator.get(f"/tenant-requests/{request.pk}/"))
+    assert team_admin.get("/tenants/speech/").status_code == 404
+    page = text(team_admin.get(f"/tenant-requests/{request.pk}/"))
+    assert "You see it once your identity provider says that you are in it" in page
+    assert 'href="/tenants/speech/"' not in page
+    Membership.objects.create(
+        user=world.people[Role.TEAM_ADMIN], tenant=Tenant.objects.get(slug="speech"), role=Role.TEAM_ADMIN
+    )
+    assert team_admin.get("/tenants/speech/").status_code == 200
+    assert 'href="/tenants/speech/"' in text(team_admin.get(f"/tenant-requests/{request.pk}/"))
+    page = text(operator.get("/tenants/speech/"))
     assert "/speech/data-scientists" in page
 
 

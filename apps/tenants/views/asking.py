@@ -12,7 +12,7 @@ from apps.accounts.types import Permission
 from apps.clusters import services as clusters
 from apps.tenants import services
 from apps.tenants.forms import TAKEN, AskForm, DecideForm
-from apps.tenants.models import TenantRequest
+from apps.tenants.models import Placement, TenantRequest
 from apps.tenants.services import words
 
 
@@ -66,6 +66,8 @@ def _render(
         "form": form,
         "may_decide": asked.is_open and not own and request.actor.may(Permission.TENANT_DECIDE),
         "own": own,
+        # Who asked for a tenant need not be in it.
+        "is_theirs": Placement.objects.visible_to(request.actor).filter(tenant__id=asked.tenant_id).exists(),
     }
     return render(request, "tenants/request.html#live" if part else "tenants/request.html", context, status=status)
 
