@@ -34,13 +34,13 @@ def scientist(chrome: Browser, stack: Stack) -> Iterator[Desk]:
 
 @pytest.fixture(scope="module")
 def submitted(scientist: Desk, stack: Stack) -> str:
-    """The id of a job of 1,500 slow steps that went through the wizard, submitted by a double click."""
+    """The id of a job of 4,000 slow steps that went through the wizard, submitted by a double click."""
     page = scientist.page
     page.goto("/")
     page.get_by_role("link", name="New job").first.click()
     page.get_by_role("button", name="Begin with Character language model").click()
     page.get_by_label("Name", exact=True).fill(NAME)
-    page.get_by_label("Steps", exact=True).fill("1500")
+    page.get_by_label("Steps", exact=True).fill("4000")
     page.get_by_label("Checkpoint every", exact=True).fill("20")
     page.get_by_role("button", name="Size and queue").click()
     expect(page).to_have_url(re.compile("/size$"))
@@ -60,7 +60,7 @@ def go_back_and_forth(page: Page) -> None:
     """Nothing typed is lost on the way back, forth, by reload, or by the browser's own back button."""
     page.get_by_role("button", name="Data and code").click()
     expect(page.get_by_label("Name", exact=True)).to_have_value(NAME)
-    expect(page.get_by_label("Steps", exact=True)).to_have_value("1500")
+    expect(page.get_by_label("Steps", exact=True)).to_have_value("4000")
     page.get_by_label("Note to the team").fill("换一个种子再跑")
     page.get_by_role("button", name="Size and queue").click()
     expect(page.get_by_label("Grace")).to_have_value("10")
