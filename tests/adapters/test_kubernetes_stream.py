@@ -177,6 +177,33 @@ async def test_a_reflector_ends_up_with_the_truth() -> None:
     assert sorted(name for _, name in reflector.store) == ["b", "c", "d"]
 
 
+async def test_a_stream_out_of_order_is_not_trusted() -> None:
+    """An older state must not stay, nor what is gone come back."""
+    ends: list[bool] = []
+
+    def script(call: Exchange) -> None:
+        if "watch=true" not in call.path:
+            call.answer(200, {"metadata": {"resourceVersion": "12" if ends else "9"}, "items": []})
+            ends.append(True)
+        else:
+            call.begin()
+            if len(ends) == 1:
+                call.chunk(event("DELETED", "a", 12) + event("MODIFIED", "a", 11))
+            time.sleep(3)
+
+    with scripted(script) as server:
+        one = reader(server.url)
+        reflector = Reflector(one, PODS, projections.PODS, lambda *_: None, lambda: None)
+        running = asyncio.create_task(reflector.run())
+        async with asyncio.timeout(10):
+            while len(ends) < 2 or not reflector.synced.is_set():
+                await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
+        assert reflector.store == {}
+        running.cancel()
+        await one.close()
+
+
 async def test_a_server_that_has_not_yet_read_its_roles_is_asked_again_soon() -> None:
     """kube-apiserver refuses for a moment after its start what it will allow: half a minute blind is too long."""
     refusal = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": 'pods is forbidden: User "portal"'}

@@ -63,6 +63,9 @@ class Reflector(Generic[T]):
                 version = version or await self._list()
                 watch = self.reader.watch(self.path, version, self.decoder, label_selector=self.label_selector)
                 async for event in watch:
+                    if _is_before(event.version, version):
+                        log.warning("watch_out_of_order", path=self.path, version=event.version, after=version)
+                        raise Expired
                     version, pause = event.version or version, FIRST_PAUSE
                     if event.object is not None:
                         self._take(event.object, gone=event.type == "DELETED")
@@ -129,6 +132,12 @@ class Reflector(Generic[T]):
         if not gone and self.keep:
             self.store[key] = item
         self.changed(old if self.keep or not gone else item, None if gone else item)
+
+
+def _is_before(version: str, other: str) -> bool:
+    """Versions of one collection grow. A stream in which they do not cannot be trusted: an older state would stay, and
+    what is gone come back. (Of a server whose versions are no numbers nothing is said.)"""
+    return version.isdigit() and other.isdigit() and int(version) < int(other)
 
 
 def _version_of(items: Mapping[Key, T], key: Key) -> str:

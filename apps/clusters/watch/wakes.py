@@ -1,4 +1,4 @@
-"""Sending wake-ups: many changes of one object within a moment are one message."""
+"""Sending wake-ups: the first at once, and many changes of one object within the next moment are one message more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from apps.adapters.broker import send
 from apps.clusters.services.registry import Id
 
-GATHER_SECONDS = 0.05
+GATHER_SECONDS = 0.03
 REPEAT_SECONDS = 5.0
 """A row that stays due is not woken more often than this: while no worker runs, messages must not pile up."""
 
@@ -40,10 +40,10 @@ class Wakes:
     async def run(self) -> None:
         while True:
             await self._any.wait()
-            await asyncio.sleep(GATHER_SECONDS)
             batch, self._waiting = list(self._waiting), {}
             self._any.clear()
             await asyncio.to_thread(_send_all, batch)
+            await asyncio.sleep(GATHER_SECONDS)
 
 
 def _send_all(batch: list[Wake]) -> None:
