@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from apps.localcluster.apiserver.errors import StatusError, forbidden
+from apps.localcluster.apiserver.errors import StatusError, forbidden, not_found
 from apps.localcluster.apiserver.requests import MASTERS, Request, User
 from apps.localcluster.apiserver.store import Store
 
@@ -132,10 +132,10 @@ class Rbac:
         """Every rule that holds for a user in a namespace."""
         return [rule for rule, _ in self.grants(user, namespace)]
 
-    def role_rules(self, reference: Object, namespace: str) -> list[Object]:
-        """The rules of the role a binding names; none when it is not there."""
+    def role_rules(self, reference: Object, namespace: str) -> list[Object] | None:
+        """The rules of the role a binding names; None when it is not there."""
         self._refresh()
-        return self._roles.get(_role_of(reference, namespace), [])
+        return self._roles.get(_role_of(reference, namespace))
 
     def reason(self, user: User, ask: Ask) -> str | None:
         """Why a user may do what is asked; None when the user may not."""
@@ -171,8 +171,9 @@ def path_refusal(user: User, verb: str, path: str) -> StatusError:
 
 def check_escalation(rbac: Rbac, request: Request, new: Object, old: Object | None) -> None:
     """Nobody grants rights that they do not hold: raise StatusError 403 when a role or binding gives more than its
-    writer holds, who may neither escalate nor bind."""
+    writer holds, who may neither escalate nor bind; 404 for a binding to a role that is not there."""
     user, kind, before = request.user, request.kind, old or {}
+    rules: list[Object] | None
     if kind.group != GROUP or MASTERS in user.groups:
         return
     if kind.kind in ("Role", "ClusterRole"):
@@ -185,6 +186,8 @@ def check_escalation(rbac: Rbac, request: Request, new: Object, old: Object | No
         way_out = Ask("bind", GROUP, plural, request.namespace, reference.get("name", ""))
     if (old is not None and unchanged) or rbac.reason(user, way_out) is not None:
         return
+    if rules is None:
+        raise not_found(kind, way_out.name)  # the role's name, though the binding's kind
     held = rbac.rules_of(user, request.namespace)
     missing = [rule | {"verbs": verbs} for rule in rules if (verbs := _missing_verbs(rule, held))]
     if missing:
