@@ -87,8 +87,8 @@ def _create(actor: Actor, request: Request) -> Job:
     if placement is None:
         raise InvalidDocument([Problem("", "no-placement")])
     if placement.cluster.maintenance_since is not None:
-        closed = {"cluster": placement.cluster.name, "reason": placement.cluster.maintenance_reason}
-        raise InvalidDocument([Problem("", "maintenance", closed)])
+        name, reason = placement.cluster.name, placement.cluster.maintenance_reason
+        raise InvalidDocument([Problem("", "maintenance", {"cluster": name, "reason": reason})])
     job = Job(
         pk=request.job_id,
         tenant_id=request.tenant_id,

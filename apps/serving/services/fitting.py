@@ -75,5 +75,5 @@ def require_open(placement: tenants.Placement) -> None:
     """Raise InvalidRequest while nothing new may begin in the cluster."""
     cluster = placement.cluster
     if cluster.maintenance_since is not None:
-        closed = {"cluster": cluster.name, "reason": cluster.maintenance_reason}
-        raise InvalidRequest([Problem("", "maintenance", closed)])
+        reason = cluster.maintenance_reason
+        raise InvalidRequest([Problem("", "maintenance", {"cluster": cluster.name, "reason": reason})])
