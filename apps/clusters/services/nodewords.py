@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from django.utils.functional import Promise
-from django.utils.translation import gettext as _now
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.clusters.domain.accelerators import Counts
@@ -116,11 +116,11 @@ def condition(one: Condition) -> str:
     if known := CONDITIONS.get((one.type, one.status)):
         return str(known)
     if one.status == "Unknown":
-        return _now("Nothing is known of it.")
+        return gettext("Nothing is known of it.")
     said = one.message or one.reason
     if one.is_bad:
-        return said or _now("It is not as it should be.")
-    return said or _now("All is well.")
+        return said or gettext("It is not as it should be.")
+    return said or gettext("All is well.")
 
 
 def taint(one: Taint) -> str:

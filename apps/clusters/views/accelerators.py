@@ -8,7 +8,7 @@ from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils.translation import gettext as _now
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -58,6 +58,14 @@ class EntryForm(forms.Form):
     )  # fmt: skip
     link_source = forms.CharField(label=_("Where the rate is from"), max_length=LONGEST, required=False)
     slices = forms.BooleanField(label=_("It can be cut into slices"), required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            if isinstance(field, forms.ChoiceField):
+                field.widget.attrs["class"] = "form-select"
+            elif not isinstance(field, forms.BooleanField):
+                field.widget.attrs["class"] = "form-control"
 
     def body(self) -> dict[str, Any]:
         data = self.cleaned_data
@@ -113,7 +121,7 @@ def entry(request: HttpRequest, slug: str = "") -> HttpResponse:
         except services.Wrong as wrong:
             form.blame(wrong)
         else:
-            said = _now("{name} is saved. Nodes are counted by it within half a minute.")
+            said = gettext("{name} is saved. Nodes are counted by it within half a minute.")
             messages.success(request, said.format(name=saved.name))
             return redirect("fleet:accelerators")
     context = {"form": form, "entry": known, "slug": slug, "is_own": slug in services.added_slugs()}
@@ -124,7 +132,7 @@ def entry(request: HttpRequest, slug: str = "") -> HttpResponse:
 def remove(request: HttpRequest, slug: str) -> HttpResponse:
     """Take an operator's entry away."""
     if services.remove_accelerator(request.actor, slug):
-        messages.success(request, _now("The entry is removed; a shipped one of that name counts again."))
+        messages.success(request, gettext("The entry is removed; a shipped one of that name counts again."))
     else:
-        messages.warning(request, _now("Operators have added no such entry."))
+        messages.warning(request, gettext("Operators have added no such entry."))
     return redirect("fleet:accelerators")

@@ -21,8 +21,8 @@ from apps.clusters.services.fleet import Filter, Group, Stand
 from apps.clusters.services.registry import owners
 
 PAGE = 50
-RICH = 300
-"""Up to so many nodes each is a link with its name; of more, one picture is drawn."""
+RICH, RICH_IN_ALL = 300, 600
+"""Up to so many nodes of a cluster, and on a page, each is a link with its name; of more, one picture is drawn."""
 ACROSS, STEP, SIDE = 100, 9, 8
 TOPICS = 20
 """Clusters a page listens to; with more of them it asks again by itself."""
@@ -75,8 +75,11 @@ def overview(request: HttpRequest) -> HttpResponse:
     """The fleet; `?part=live` is what of it changes by itself."""
     chosen, tenant = request.GET.get("cluster", "")[:40], request.GET.get("tenant", "")[:40]
     found = services.fleet(request.actor, cluster=chosen, tenant=tenant)
-    rich = found.nodes <= RICH
-    shown = [Shown.of(stand, rich=rich) for stand in found.stands]
+    shown, drawn = [], 0
+    for stand in found.stands:
+        rich = stand.nodes <= RICH and drawn + stand.nodes <= RICH_IN_ALL
+        drawn += stand.nodes if rich else 0
+        shown.append(Shown.of(stand, rich=rich))
     tenants = {owner.slug: owner for owner in owners(request.actor).values()}
     context = {
         "fleet": found,
