@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models.fields.json import KT
+from django.db.models.functions import Collate, Left, Lower, Now
 
 from apps.audit.domain import Result
+
+NAME_LIMIT = 120
+NAMED = Collate(Left(Lower(KT("params__name")), NAME_LIMIT), "C")
+"""The name recorded with an entry, for a search by its beginning; cut, as an index takes no text of any length."""
 
 
 class EntryQuerySet(models.QuerySet["Entry"]):
@@ -45,6 +49,5 @@ class Entry(models.Model):
             models.Index(fields=["actor", "-at", "-id"], name="audit_actor"),
             models.Index(fields=["action", "-at", "-id"], name="audit_action"),
             models.Index(fields=["-at", "-id"], name="audit_refused", condition=Q(result="refused")),
-            # For what was recorded under a name.
-            GinIndex(fields=["params"], opclasses=["jsonb_path_ops"], name="audit_params"),
+            models.Index(NAMED, name="audit_named"),
         ]

@@ -20,7 +20,7 @@ from apps.audit import services as audit
 from apps.audit.domain import Search, changes
 from apps.audit.forms import SearchForm
 from apps.audit.models import Entry
-from apps.audit.services import reading
+from apps.audit.services import reading, search
 from apps.jobs import services as jobs
 from apps.jobs.services.submit import JOB_SUBMITTED
 from tests import factories
@@ -58,6 +58,19 @@ def test_things_are_found_by_name_and_id_with_all_that_concerns_them(world: Worl
     unnamed = note(world.scientist.actor(), "job:01A", name="another name")
     note(world.scientist.actor(), "job:01B")
     assert found(world, about="夜间训练") == [named, unnamed] == found(world, about="job:01A")
+
+
+def test_a_part_of_a_name_in_any_case_is_enough(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned = note(world.scientist.actor(), "job:01A", name="Fine-Tune É 50%")
+    night = note(world.scientist.actor(), "model:01B", name="夜间训练")
+    note(world.scientist.actor(), "job:01C", name="50 others")
+    assert found(world, about="fine-t") == found(world, about="tune é") == found(world, about="50%") == [tuned]
+    assert found(world, about="夜间") == found(world, about="训练") == [night]
+    assert found(world, about="_") == found(world, about="tuna") == []
+    monkeypatch.setattr(search, "RECENT", 1)
+    assert found(world, about="FINE") == [tuned], "a beginning is found however old"
+    assert found(world, about="Tune") == [], "a part is looked for among the newest"
+    assert found(world, Role.TEAM_ADMIN, about="fine") == [], "what one may not see is not found by its name"
 
 
 def test_a_time_is_the_readers_and_a_day_ends_with_it(world: World) -> None:
@@ -257,7 +270,6 @@ def fill(rows: int, tenant_id: int) -> None:
         cursor.execute(FILL, [rows])
         cursor.execute("INSERT INTO audit_entry (action, result, actor, tenant_id, target, params, request_id) "
                        "SELECT 'thing.1', 'done', 'user:1', %s, 'job:1', '{}', '' FROM generate_series(1, 100)", [tenant_id])  # fmt: skip
-        cursor.execute("SELECT gin_clean_pending_list('audit_params')")  # as the server does from time to time
         cursor.execute("ANALYZE audit_entry")
 
 

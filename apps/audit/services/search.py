@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from django.db.models import Q
+from django.db.models import Q, Value
+from django.db.models.fields.json import KT
+from django.db.models.functions import Lower
 
 from apps.audit.domain import Search
-from apps.audit.models import Entry, EntryQuerySet
+from apps.audit.models import NAME_LIMIT, NAMED, Entry, EntryQuerySet
 from apps.audit.services.reading import directory, relatives_of, systems_named, target_kinds
 from apps.audit.services.recording import Acting
 
 VIEW, EXPORT = "audit.view", "audit.export"
 PAGE = 50
 NAMESAKES = 50
-"""How many things of one name are looked at."""
+"""How many things whose names begin with a text, or hold it, are looked at."""
+RECENT = 2_000
+"""Among so many entries, the newest, any part of a name is looked for; in all others only its beginning."""
 FAMILY = 60
 """How many targets the life of one takes in at most."""
 
@@ -59,11 +63,15 @@ def _people(text: str) -> list[str]:
 
 
 def _targets(text: str, seen: EntryQuerySet) -> list[str]:
-    """Targets that were recorded under this name, or whose id this is."""
+    """Targets that were recorded under a name which begins with this, or lately one that holds it, whatever its case;
+    and those whose id this is."""
     if ":" in text:
         return [text]
-    named = seen.filter(params__contains={"name": text}).order_by().values_list("target", flat=True).distinct()
-    return [*named[:NAMESAKES], *(f"{kind}:{text}" for kind in target_kinds())]
+    begin = seen.annotate(named=NAMED).filter(named__startswith=Lower(Value(text[:NAME_LIMIT]))).order_by("named")
+    named = list(begin.values_list("target", flat=True)[:RECENT])
+    newest = seen.order_by("-at", "-pk").values_list("target", KT("params__name"))
+    named += [target for target, name in newest[:RECENT] if name and text.casefold() in name.casefold()]
+    return [*list(dict.fromkeys(named))[:NAMESAKES], *(f"{kind}:{text}" for kind in target_kinds())]
 
 
 def family(target: str) -> list[str]:
