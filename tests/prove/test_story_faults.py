@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.canaries import Canaries, redis_dump
+from tests.prove.frames import Frames
 from tests.prove.stack import ADMIN, SCIENTIST, STRANGER, Stack, until
 from tests.prove.story import OPERATOR, TENANT, Story, now
 
@@ -33,6 +34,15 @@ def story(stack: Stack, began: str) -> Story:
     one.await_tenant()
     one.sign_in_again()
     return one
+
+
+@pytest.fixture(scope="module")
+def frames(stack: Stack) -> Iterator[Frames]:
+    """What the scientist's open pages are told, from before the secret is entered to the end."""
+    with stack.browser(SCIENTIST) as client:
+        page = Frames(stack.url, client.cookies["sessionid"]).start()
+        yield page
+        page.stop()
 
 
 @contextmanager
@@ -76,7 +86,7 @@ def test_one_of_two_decisions_at_once_counts(story: Story) -> None:
     assert ("team-approved" in history) != ("rejected" in history), history
 
 
-def test_a_secret_is_whole_or_not_there(story: Story, stack: Stack) -> None:
+def test_a_secret_is_whole_or_not_there(story: Story, stack: Stack, frames: Frames) -> None:
     path = f"secrets/{TENANT}/hub-{story.tag}"
     with away(stack, "openbao", 10):
         refused = story.rest(SCIENTIST).http.put(path, json={"values": {"token": story.canary}}, timeout=30)
@@ -87,9 +97,10 @@ def test_a_secret_is_whole_or_not_there(story: Story, stack: Stack) -> None:
     assert story.rest(SCIENTIST).get(path)["keys"] == ["token"]
 
 
-def test_a_job_ends_once_whoever_is_killed(story: Story, stack: Stack) -> None:
+def test_a_job_ends_once_whoever_is_killed(story: Story, stack: Stack, frames: Frames) -> None:
     spent = story.pool()["seconds"]
     story.train()
+    frames.follow(f"job.{story.job}")
     stack.kill("worker")
     story.rest(SCIENTIST).await_phase(story.job, "running", "succeeded")
     stack.kill("watch")
@@ -106,9 +117,10 @@ def test_its_files_arrive_although_web_and_worker_were_killed(story: Story, stac
     story.approve_version()
 
 
-def test_a_model_is_deployed_although_its_cluster_was_away(story: Story, stack: Stack) -> None:
+def test_a_model_is_deployed_although_its_cluster_was_away(story: Story, stack: Stack, frames: Frames) -> None:
     with away(stack, "apiserver"):
         story.deploy()
+        frames.follow(f"deployment.{story.deployment}")
         stack.kill("worker")
     story.await_deployment()
     story.make_key()
@@ -138,9 +150,10 @@ def test_holds_and_audit_are_exact_at_the_end(story: Story, stack: Stack, began:
     story.refusals_are_exact(began)
 
 
-def test_no_secret_was_written_down(story: Story, stack: Stack) -> None:
+def test_no_secret_was_written_down(story: Story, stack: Stack, frames: Frames) -> None:
     """The secret, the key and the tokens: the portal keeps the digests of keys and tokens, of nothing else anything."""
     assert story.key
+    assert all(map(frames.told, ("log", "points", "hint"))), (frames.closed, frames.kept[:5])
     canaries = Canaries({"secret": story.canary, "key": story.key})
     for who in (SCIENTIST, ADMIN, OPERATOR):
         canaries.planted[f"token of {who}"] = story.rest(who).http.headers["Authorization"].removeprefix("Bearer ")
@@ -150,6 +163,6 @@ def test_no_secret_was_written_down(story: Story, stack: Stack) -> None:
     found = canaries.hits(
         database="\n".join(rows), redis=redis_dump(stack.demo.env()["REDIS_URL"]), log=logs,
         gateway=b"".join(path.read_bytes() for path in stack.demo.home.root.glob("gateway/**/*") if path.is_file()),
-        answers="\n".join(story.answers),
+        answers="\n".join(story.answers), frames="\n".join(frames.kept),
     )  # fmt: skip
     assert [hit for hit in found if hit.startswith("secret ") or "(sha-256) in database" not in hit] == []
