@@ -12,6 +12,8 @@ from django.utils import timezone
 
 from apps.accounts.domain import Role
 from apps.accounts.types import Actor
+from apps.catalog.domain.fit import places
+from apps.catalog.services import market
 from apps.clusters.models import Cluster, ClusterNode
 from apps.clusters.services import catalogue, fleet
 from apps.clusters.services.fleet import Filter
@@ -19,6 +21,7 @@ from apps.clusters.services.seen import note_nodes
 from apps.clusters.watch.nodes import Inventory
 from apps.clusters.watch.projections import NODES
 from apps.jobs.domain.manifests import JOB_LABEL
+from apps.serving.services import fitting
 from tests import factories
 from tests.clusters.fleet_made import ill, many, node, pod
 from tests.factories import World
@@ -186,3 +189,13 @@ def test_rest_gives_what_the_pages_show(world: World) -> None:
     saved = operator.put("/api/v1/accelerators/nine", entry, content_type="application/json")
     assert saved.json()["memory"] == 96 * 10**9
     assert "nine" in client.get("/api/v1/accelerators").json()
+
+
+def test_what_nodes_tell_of_their_memory_decides_what_fits(world: World) -> None:
+    """An A10 has 24 GB by its maker and 23,028 MiB by itself; its name says neither."""
+    labels = {"nvidia.com/gpu.product": "NVIDIA-A10", "nvidia.com/gpu.memory": "23028"}
+    note_nodes(world.place.cluster_id, [node("a", labels=labels)])
+    assert fitting.accelerator_of(world.place).bytes == 23028 << 20
+    _clusters, free = market.free_nodes(world.actor(Role.SCIENTIST))
+    (found,) = places(20 << 30, free)
+    assert (found.each, found.known) == (2, True)

@@ -20,11 +20,12 @@ _MEMORY = re.compile(r"(?<![0-9])(\d{1,3}) ?(?:GiB|GB|G)(?![A-Za-z0-9])", re.IGN
 
 @dataclass(frozen=True)
 class FreeNode:
-    """A node with `free` accelerators of a product, in a cluster."""
+    """A node with `free` accelerators of a product, in a cluster. `memory` is the bytes of one, None if unknown."""
 
     cluster: str
     product: str
     free: int
+    memory: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,13 @@ def places(weight_bytes: int | None, nodes: Iterable[FreeNode]) -> list[Places]:
     if not weight_bytes:
         return []
     need = ceil(weight_bytes * BESIDE)
-    free: dict[tuple[str, str], list[int]] = {}
+    same: dict[tuple[str, str], list[FreeNode]] = {}
     for node in nodes:
-        free.setdefault((node.cluster, node.product), []).append(node.free)
+        same.setdefault((node.cluster, node.product), []).append(node)
     found = []
-    for (cluster, product), counts in free.items():
-        memory = memory_of(product)
+    for (cluster, product), group in same.items():
+        told = min((node.memory for node in group if node.memory), default=None)
+        memory, counts = told or memory_of(product), [node.free for node in group]
         if each := accelerators_for(need, memory):
             found.append(Places(cluster, product, each, sum(n // each for n in counts), memory is not None))
     return sorted(found, key=lambda one: (-one.places, one.each, one.cluster, one.product))

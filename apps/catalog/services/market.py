@@ -98,7 +98,7 @@ def free_nodes(actor: Actor) -> tuple[list[Cluster], list[FreeNode]]:
     seen = list(clusters.visible_to(actor))
     answering = [cluster for cluster in seen if cluster.unreachable_since is None]
     return seen, [
-        FreeNode(cluster.name, node.product, node.free)
+        FreeNode(cluster.name, node.product, node.free, node.device_memory)
         for cluster in answering
         for node in clusters.nodes(cluster)
         if node.total

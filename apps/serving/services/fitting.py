@@ -54,8 +54,10 @@ def accelerator_of(placement: tenants.Placement) -> Accelerator:
     nodes = [node for node in clusters.nodes(placement.cluster) if node.resource == placement.accelerator]
     products = Counter(node.product for node in nodes)
     product = products.most_common(1)[0][0] if products else ""
-    same = [node.free for node in nodes if node.product == product]
-    return Accelerator(product, memory_of_product(product), sum(same), max(same, default=0))
+    same = [node for node in nodes if node.product == product]
+    free = [node.free for node in same]
+    memory = min((node.device_memory for node in same if node.device_memory), default=None)
+    return Accelerator(product, memory or memory_of_product(product), sum(free), max(free, default=0))
 
 
 def offer_of(engine: Engine, facts: Facts, placement: tenants.Placement) -> Offer:
