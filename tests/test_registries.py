@@ -48,7 +48,7 @@ def test_every_row_that_can_be_due_is_swept() -> None:
 
 def test_every_action_that_is_recorded_is_declared_with_a_sentence() -> None:
     declared = audit.actions()
-    assert all(str(action.sentence) and "{" in str(action.sentence) for action in declared.values())
+    assert all("{" in audit.numbered(action.sentence, {}) for action in declared.values())
     keys = set()
     for path in (ROOT / "apps").rglob("*.py"):
         keys |= set(re.findall(r'\baction\(\s*"([^"]+)"', path.read_text()))

@@ -17,7 +17,8 @@ class Result(StrEnum):
 @dataclass(frozen=True)
 class Action:
     """A kind of thing that happens. `key` is stored; `name` is its short name for lists, `sentence` a translatable
-    format string for the reader, `refusal` the same for when it was refused (there is a general one).
+    format string for the reader (`ngettext_lazy` with the name of a parameter, where its words depend on a number),
+    `refusal` the same for when it was refused (there is a general one).
 
     `{actor}` and `{target}` are always there; other fields are the parameters recorded with the entry.
     """

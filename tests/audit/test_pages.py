@@ -40,6 +40,13 @@ def test_an_entry_is_a_sentence_with_names_and_nothing_in_it_is_markup(world: Wo
     assert "<b>Data-Scientist</b> submitted the job <b>&lt;i&gt;x&lt;/i&gt;</b> with <b>2</b> GPUs" in page
 
 
+@pytest.mark.parametrize(("params", "end"), [({"gpus": 1}, "1 GPU"), ({"gpus": 2}, "2 GPUs"), ({}, "… GPUs")])
+def test_one_is_not_many(world: World, params: dict[str, int], end: str) -> None:
+    with transaction.atomic():
+        audit.record(JOB_SUBMITTED, world.actor(Role.SCIENTIST), "job:1", name="first light", **params)
+    assert audit.plain_sentence(Entry.objects.get(), {}).endswith(f" with {end}")
+
+
 def test_a_team_admin_reads_their_tenant_an_auditor_everything_others_nothing(world: World) -> None:
     tell(world.actor(Role.SCIENTIST), world.nlp.pk, name="ours")
     tell(world.stranger().actor(), world.vision.pk, name="theirs")

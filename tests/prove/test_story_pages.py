@@ -306,7 +306,7 @@ def test_the_auditor_reads_its_life_in_both_languages(office: Office, story: Sto
         f"陈静 submitted the job tale {story.tag} 故事 with 2 GPUs",
         f"陈静 registered tale-{story.tag} v1 from the job tale {story.tag} 故事",
         f"Lars Lindqvist moved tale-{story.tag} v1 from Candidate to Approved",
-        f"陈静 deployed tale-{story.tag} v1 as tale-{story.tag} with 1 GPUs",
+        f"陈静 deployed tale-{story.tag} v1 as tale-{story.tag} with 1 GPU",
         f"陈静 made the key ci {story.tag}",
     ):
         expect(rows).to_contain_text(sentence)

@@ -3,6 +3,7 @@
 from apps.audit.domain import Action, Denied, Result, Search
 from apps.audit.models import Entry
 from apps.audit.services.exports import EXPORTED, Format, Row, export, pulled, row
+from apps.audit.services.plurals import numbered
 from apps.audit.services.reading import (
     Directory,
     TargetKind,
@@ -47,6 +48,7 @@ __all__ = [
     "family",
     "found",
     "names_for",
+    "numbered",
     "page",
     "page_of",
     "plain_sentence",

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 
 from apps.audit.domain import Result
 from apps.audit.models import Entry, EntryQuerySet
+from apps.audit.services.plurals import numbered
 from apps.audit.services.recording import actions
 
 Words = Callable[[Any], object]
@@ -141,7 +142,7 @@ def recorded_names(targets: Iterable[str], scope: EntryQuerySet) -> dict[str, st
 
 def _names_its_target(entry: Entry) -> bool:
     known = actions().get(entry.action)
-    return entry.result == Result.REFUSED or known is None or "{target}" in str(known.sentence)
+    return entry.result == Result.REFUSED or known is None or "{target}" in numbered(known.sentence, {})
 
 
 def who(audit_id: str, names: Mapping[str, str]) -> str:
@@ -187,7 +188,7 @@ def _pattern(entry: Entry) -> str:
     known = actions().get(entry.action)
     if entry.result == Result.REFUSED:
         return str(known.refusal if known and known.refusal else _("{actor} was refused “{action}” ({target})"))
-    return str(known.sentence if known else "{actor} {action} {target}")
+    return numbered(known.sentence, entry.params) if known else "{actor} {action} {target}"
 
 
 def _said(entry: Entry, names: Mapping[str, str]) -> dict[str, object]:

@@ -8,6 +8,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
 from apps.accounts.types import Actor, Permission
 from apps.audit import services as audit
@@ -22,7 +23,13 @@ from apps.streams.services import hint
 
 EDITED = audit.action("model.edited", _("{actor} changed {fields} of the model {name}"), name=_("Change a model"))
 DELETED = audit.action(
-    "model.deleted", _("{actor} deleted the model {name} with {versions} versions"), name=_("Delete a model")
+    "model.deleted",
+    ngettext_lazy(
+        "{actor} deleted the model {name} with {versions} version",
+        "{actor} deleted the model {name} with {versions} versions",
+        "versions",
+    ),
+    name=_("Delete a model"),
 )
 DOWNLOADED = audit.action(
     "model.downloaded", _("{actor} downloaded {path} of {name} v{number}"), name=_("Download a model's file")

@@ -11,6 +11,7 @@ from typing import Any
 from django.db import connection
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
 from apps.accounts.types import Actor, Permission
 from apps.adapters.broker import wake
@@ -26,7 +27,11 @@ from apps.streams.services import hint
 from apps.tenants import services as tenants
 
 JOB_SUBMITTED = audit.action(
-    "job.submitted", _("{actor} submitted the job {name} with {gpus} GPUs"), name=_("Submit a job")
+    "job.submitted",
+    ngettext_lazy(
+        "{actor} submitted the job {name} with {gpus} GPU", "{actor} submitted the job {name} with {gpus} GPUs", "gpus"
+    ),
+    name=_("Submit a job"),
 )
 
 

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from apps.audit import services as audit
 from apps.notices.domain import KEPT_DAYS, Kind, Words, digest
 from apps.notices.models import Notice
 from apps.streams.services import hint
@@ -80,7 +81,7 @@ def sentence(notice: Notice) -> str:
     if known is None:
         return _("Something that the portal no longer has words for ({kind})").format(kind=notice.kind)
     told = {key: known.words[key](value) if key in known.words else value for key, value in notice.params.items()}
-    return str(known.sentence).format_map(_Told(told))
+    return audit.numbered(known.sentence, notice.params).format_map(_Told(told))
 
 
 @dataclass(frozen=True)

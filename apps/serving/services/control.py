@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
 from apps.accounts.types import Actor, Permission
 from apps.adapters.broker import wake
@@ -16,12 +17,22 @@ from apps.serving.services.fitting import require_open
 from apps.streams.services import hint
 
 SCALED = audit.action(
-    "deployment.scaled", _("{actor} scaled {name} from {before} to {after} replicas"), name=_("Scale a deployment")
+    "deployment.scaled",
+    ngettext_lazy(
+        "{actor} scaled {name} from {before} to {after} replica",
+        "{actor} scaled {name} from {before} to {after} replicas",
+        "after",
+    ),
+    name=_("Scale a deployment"),
 )
 STOPPED = audit.action("deployment.stopped", _("{actor} stopped the deployment {name}"), name=_("Stop a deployment"))
 STARTED = audit.action(
     "deployment.started",
-    _("{actor} started the deployment {name} again with {replicas} replicas"),
+    ngettext_lazy(
+        "{actor} started the deployment {name} again with {replicas} replica",
+        "{actor} started the deployment {name} again with {replicas} replicas",
+        "replicas",
+    ),
     name=_("Start a deployment again"),
 )
 REMOVED = audit.action("deployment.removed", _("{actor} removed the deployment {name}"), name=_("Remove a deployment"))

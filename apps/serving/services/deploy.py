@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from django.db import connection
 from django.utils.text import slugify
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
 from apps.accounts.types import Actor, Permission
 from apps.adapters.broker import wake
@@ -24,7 +25,11 @@ from apps.tenants import services as tenants
 
 DEPLOYED = audit.action(
     "deployment.created",
-    _("{actor} deployed {model} as {name} with {gpus} GPUs"),
+    ngettext_lazy(
+        "{actor} deployed {model} as {name} with {gpus} GPU",
+        "{actor} deployed {model} as {name} with {gpus} GPUs",
+        "gpus",
+    ),
     name=_("Deploy a model"),
 )
 

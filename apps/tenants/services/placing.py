@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db.models import F
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
 from apps.accounts import services as accounts
 from apps.accounts.types import Actor, Permission
@@ -22,7 +23,13 @@ from apps.tenants.domain.reach import Reach, portal_peer, read_peer
 from apps.tenants.models import Placement
 
 PLACEMENT_ASKED = audit.action(
-    "tenant.placement", _("{actor} gave the tenant a place in {cluster}: {gpus} GPUs"), name=_("Give a tenant a place")
+    "tenant.placement",
+    ngettext_lazy(
+        "{actor} gave the tenant a place in {cluster}: {gpus} GPU",
+        "{actor} gave the tenant a place in {cluster}: {gpus} GPUs",
+        "gpus",
+    ),
+    name=_("Give a tenant a place"),
 )
 RESTORED = audit.action(
     "tenant.restored",

@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
 from apps.accounts import services as accounts
 from apps.accounts.types import Actor, Denied, Permission
@@ -23,25 +24,41 @@ from apps.tenants.services.placing import ask_placement
 
 ASKED = audit.action(
     "tenant.asked",
-    _("{actor} asked for the tenant {name} in {cluster} with {gpus} GPUs"),
+    ngettext_lazy(
+        "{actor} asked for the tenant {name} in {cluster} with {gpus} GPU",
+        "{actor} asked for the tenant {name} in {cluster} with {gpus} GPUs",
+        "gpus",
+    ),
     name=_("Ask for a tenant"),
 )
 APPROVED = audit.action(
     "tenant.approved",
-    _("{actor} approved the tenant {name} in {cluster} with {gpus} GPUs"),
+    ngettext_lazy(
+        "{actor} approved the tenant {name} in {cluster} with {gpus} GPU",
+        "{actor} approved the tenant {name} in {cluster} with {gpus} GPUs",
+        "gpus",
+    ),
     name=_("Approve a tenant"),
 )
 REJECTED = audit.action("tenant.rejected", _("{actor} rejected the tenant {name}"), name=_("Reject a tenant"))
 TOLD_ASKED = notices.kind(
     "tenant.asked",
-    _("{who} asks for the tenant {name} with {gpus} GPUs in {cluster}"),
+    ngettext_lazy(
+        "{who} asks for the tenant {name} with {gpus} GPU in {cluster}",
+        "{who} asks for the tenant {name} with {gpus} GPUs in {cluster}",
+        "gpus",
+    ),
     name=_("A tenant is asked for"),
     icon="building",
     tone="amber",
 )
 TOLD_APPROVED = notices.kind(
     "tenant.approved",
-    _("{who} approved the tenant {name} with {gpus} GPUs; its place is being prepared"),
+    ngettext_lazy(
+        "{who} approved the tenant {name} with {gpus} GPU; its place is being prepared",
+        "{who} approved the tenant {name} with {gpus} GPUs; its place is being prepared",
+        "gpus",
+    ),
     name=_("A tenant is approved"),
     icon="check",
     tone="green",

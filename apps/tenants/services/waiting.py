@@ -7,6 +7,7 @@ import uuid
 from django.db.models import Q
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from apps.accounts.types import Actor, Permission
 from apps.notices import services as notices
@@ -27,7 +28,9 @@ def _decisions(actor: Actor) -> list[notices.Waiting]:
     rows = TenantRequest.objects.visible_to(actor).open().exclude(asked_by_id=uuid.UUID(actor.user_pk))
     return [
         notices.Waiting(
-            _("Tenant {name} with {gpus} GPUs is asked for").format(name=row.name, gpus=row.gpus),
+            ngettext(
+                "Tenant {name} with {gpus} GPU is asked for", "Tenant {name} with {gpus} GPUs is asked for", row.gpus
+            ).format(name=row.name, gpus=row.gpus),
             reverse("tenants:request", args=[row.pk]),
             row.asked_at,
             note=f"{row.asked_by.name} · {row.cluster.name}",
