@@ -154,7 +154,7 @@ def test_what_is_missing_is_named_and_checked_again_without_entering_the_token_a
     (rights,) = [one for one in cluster.entries.get().found if one.key == "rights"]
     assert rights.state == "failed"
     assert "pods: " in rights.params["rights"]
-    assert "nodes" not in rights.params["rights"]
+    assert " nodes: " not in rights.params["rights"]
     api = KubeApi(Endpoint(api_server.server, api_server.ca_pem, lambda fresh=False: api_server.token))
     everything_it_needs = [
         rule
