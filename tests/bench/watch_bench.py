@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from tests.bench.figure import Figure
 from tests.bench.replaying import replaying
 
-ROUNDS = 5
+ROUNDS = 3
 # The reader is part of a Django project; it asks nothing of these here.
 SETTINGS = {"MAAS_SECRET_KEY": "bench", "DATABASE_URL": "postgres://unused/unused", "REDIS_URL": "redis://unused"}
 

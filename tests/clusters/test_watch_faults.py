@@ -38,8 +38,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same times in the same order, but short."""
-    monkeypatch.setattr(stream, "SILENCE_SECONDS", 2.0)
-    monkeypatch.setattr(stream, "READ_SECONDS", 1.0)
+    monkeypatch.setattr(stream, "SILENCE_SECONDS", 3.0)
+    monkeypatch.setattr(stream, "READ_SECONDS", 3.0)
     monkeypatch.setattr(stream, "WATCH_SECONDS", 1)
     monkeypatch.setattr(reflect, "LONGEST_PAUSE", 0.5)
     monkeypatch.setattr(reflect, "LATE_SECONDS", 0.5)
@@ -125,7 +125,7 @@ async def storm(endpoint: Endpoint, seed: int, events: int, reflectors: int) -> 
         proxy.calm()
         expected = await truth(http)
         assert expected
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while any(one.kept != expected for one in watching):
                 await asyncio.sleep(0.1)
         assert all(one.account == expected for one in watching), "who listens was told another story"
