@@ -192,7 +192,7 @@ class ProfileForm(forms.Form):
             self.fields[f"planes.{n}.cidr"] = _text(_("Network"))
         for n in range(profile.MOST_POOLS):
             self.fields[f"pools.{n}.name"] = _text(_("Name"))
-            self.fields[f"pools.{n}.role"] = _choice(_("For"), words.ROLES)
+            self.fields[f"pools.{n}.role"] = _choice(_("Used for"), words.ROLES)
             self.fields[f"pools.{n}.label"] = _text(_("Label of its nodes"))
 
     @staticmethod
