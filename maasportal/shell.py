@@ -48,6 +48,8 @@ ENDS = [
     ("accounts:permissions", gettext_lazy("Permissions"), "shield-check", Permission.PERMISSIONS_VIEW),
     ("accounts:settings", gettext_lazy("Settings"), "settings", None),
 ]
+TENANTS = 30
+"""So many tenants the menu at the top offers; the page of tenants has them all."""
 SHORT = 4
 """So many entries fit at the bottom of a narrow screen, beside "More"."""
 
@@ -108,19 +110,35 @@ class Shell:
         return self.actor is not None and self.actor.tenants_where(Permission.JOB_VIEW) is None
 
     @functools.cached_property
-    def tenants(self) -> list[Tenant]:
-        """The tenants whose jobs this person may see."""
+    def _some_tenants(self) -> list[Tenant]:
+        """The first tenants whose jobs this person may see, and one more where there are more; operators see all."""
         if self.actor is None:
             return []
         seen = self.actor.tenants_where(Permission.JOB_VIEW)
-        return list(Tenant.objects.all() if seen is None else Tenant.objects.filter(pk__in=seen))
+        found = Tenant.objects.all() if seen is None else Tenant.objects.filter(pk__in=seen)
+        return list(found[: TENANTS + 1])
+
+    @property
+    def tenants(self) -> list[Tenant]:
+        """The tenants to choose from."""
+        return self._some_tenants[:TENANTS]
+
+    @property
+    def more_tenants(self) -> bool:
+        return len(self._some_tenants) > TENANTS
 
     @functools.cached_property
     def tenant(self) -> Tenant | None:
         """The tenant the address names, if any; with one only there is nothing to choose."""
         if len(self.tenants) == 1:
             return self.tenants[0]
-        return next((tenant for tenant in self.tenants if tenant.slug == self.request.GET.get("tenant")), None)
+        slug = self.request.GET.get("tenant")
+        found = next((tenant for tenant in self.tenants if tenant.slug == slug), None)
+        if found or not (slug and self.actor and self.more_tenants):
+            return found
+        seen = self.actor.tenants_where(Permission.JOB_VIEW)
+        named = Tenant.objects.filter(slug=slug[:30])
+        return (named if seen is None else named.filter(pk__in=seen)).first()
 
     @functools.cached_property
     def tenant_url(self) -> str:

@@ -66,8 +66,10 @@ def overview(request: HttpRequest) -> HttpResponse:
     actor = request.actor
     slug = request.GET.get("tenant", "")
     page = _page(request, slug)
+    groups = services.pools_seen(actor, slug)
     context = {
-        "groups": services.pools_seen(actor, slug),
+        "groups": groups,
+        "more_groups": len(groups) == services.MOST_TENANTS,
         "page": page,
         "state": request.GET.get("state", ""),
         "filtered": request.GET.get("state", "") in SHOWN,

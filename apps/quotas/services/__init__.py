@@ -7,7 +7,7 @@ from apps.quotas.domain.states import State
 from apps.quotas.services.deciding import RIGHTS, approve, deciders, may_decide, offer, reject, why_not
 from apps.quotas.services.holds import Difference, NoRoom, Use, check, release, set_base, take, use, uses
 from apps.quotas.services.ledger import PodUse, book, booked, booked_since
-from apps.quotas.services.reading import impact_of, may_follow_request, pools_seen, titles_of
+from apps.quotas.services.reading import MOST_TENANTS, impact_of, may_follow_request, pools_seen, titles_of
 from apps.quotas.services.registry import (
     PoolFigures,
     register_figures,
@@ -20,6 +20,7 @@ from apps.quotas.services.turning import TURN, due_requests, turn
 from apps.quotas.services.words import STATES, late_text, problem_text
 
 __all__ = [
+    "MOST_TENANTS",
     "RIGHTS",
     "STATES",
     "TURN",

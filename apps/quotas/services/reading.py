@@ -49,11 +49,14 @@ class TenantPools:
 
 
 def pools_seen(actor: Actor, slug: str = "") -> list[TenantPools]:
-    """The pools of the tenants an actor may see, or of the one named, by tenant."""
+    """The pools of the first MOST_TENANTS tenants an actor may see, or of the one named, by tenant."""
     seen = Allowance.objects.visible_to(actor).select_related("tenant").order_by("tenant__slug", "cluster", "resource")
-    rows = list(seen.filter(tenant__slug=slug) if slug else seen)
-    tenants = list({row.tenant_id: row.tenant for row in rows}.values())[:MOST_TENANTS]
-    views = _views([row for row in rows if row.tenant in tenants])
+    if slug:
+        seen = seen.filter(tenant__slug=slug)
+    first = seen.order_by("tenant__slug").values_list("tenant", flat=True).distinct()[:MOST_TENANTS]
+    rows = list(seen.filter(tenant__in=list(first)))
+    tenants = {row.tenant_id: row.tenant for row in rows}.values()
+    views = _views(rows)
     return [
         TenantPools(tenant.pk, tenant.slug, tenant.name, [view for view in views if view.use.tenant_id == tenant.pk])
         for tenant in tenants

@@ -1,0 +1,1 @@
+"""Formats of our own, where those of Django will not do."""
