@@ -66,7 +66,7 @@ prove: setup ## the demo itself: walks in a browser, every page, processes kille
 	$(PY) -m pytest tests/prove/test_pages.py -m prove -n 2 $(ARGS)
 
 contract: setup ## the real control plane (Go, or KUBEBUILDER_ASSETS): the recorded answers, walk and story on it
-	$(PY) -m pytest tests/testbed tests/localcluster tests/tenants -m prove $(ARGS)
+	$(PY) -m pytest tests/testbed tests/localcluster tests/tenants tests/clusters -m prove $(ARGS)
 	MAAS_PROVE_CLUSTER=apiserver $(PY) -m pytest tests/prove/test_walk.py tests/prove/test_story.py -m prove $(ARGS)
 
 bench: setup ## speed and memory beside their rivals; ONLY=name for one of them
