@@ -68,10 +68,10 @@ def test_a_page_in_eight_variants(name: str, portal: Portal, chrome: Browser) ->
     for width in WIDTHS:
         for language in LANGUAGES:
             for theme in THEMES:
-                found, shot = _look(chrome, address, seeds.cookies.get(person, ""), (width, language, theme), name)
+                found, shot = look(chrome, address, seeds.cookies.get(person, ""), (width, language, theme), name)
                 faults += [f"{width} {language} {theme}: {fault}" for fault in found]
                 shots.append((width, shot))
-    _sheet(chrome, name, shots)
+    sheet(chrome, name, shots)
     assert not faults, "\n".join(faults)
 
 
@@ -82,7 +82,7 @@ document.addEventListener("securitypolicyviolation", (event) =>
 """
 
 
-def _look(
+def look(
     browser: Browser, address: str, session: str, variant: tuple[int, str, str], name: str
 ) -> tuple[list[str], bytes]:
     width, language, theme = variant
@@ -133,7 +133,7 @@ def _axe(page: Page) -> list[str]:
     ]
 
 
-def _sheet(browser: Browser, name: str, shots: list[tuple[int, bytes]]) -> None:
+def sheet(browser: Browser, name: str, shots: list[tuple[int, bytes]]) -> None:
     """Eight pictures on one: the wide ones above, the narrow ones below."""
     SHEETS.mkdir(parents=True, exist_ok=True)
     pictures = "".join(

@@ -204,5 +204,5 @@ def titles_of(requests: Iterable[QuotaRequest]) -> dict[int, str]:
     found: dict[int, list[str]] = {}
     for item in items:
         product = name_of(item.allowance.pool, figures).product
-        found.setdefault(item.request_id, []).append(f"+{item.amount} {product}")
+        found.setdefault(item.request_id, []).append(f"+{item.amount:,} {product}")
     return {pk: ", ".join(parts) for pk, parts in found.items()}
