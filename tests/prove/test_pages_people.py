@@ -1,4 +1,4 @@
-"""Each page as each of five people: it opens or says why not, and leads on; nothing overflows where they differ most."""
+"""Each page as each of five people: it opens or says why not, and leads on; some are looked at as each sees them."""
 
 from __future__ import annotations
 
