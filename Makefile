@@ -59,7 +59,7 @@ check: setup ## style, types, layers, migrations, messages
 
 test: setup ## everything but what `make prove` does
 	$(PY) -m deploy.local.node npm run --silent test
-	$(PY) -m deploy.local.with_servers --with openbao -- $(PY) -m pytest -n 3 -m "not prove" $(ARGS)
+	$(PY) -m deploy.local.with_servers -- $(PY) -m pytest -n 3 -m "not prove" $(ARGS)
 
 prove: setup ## the demo itself: walks in a browser, every page, processes killed at fixed moments
 	$(PY) -m pytest tests/prove tests/audit -m prove --ignore tests/prove/test_pages.py $(ARGS)

@@ -35,7 +35,7 @@ def world(db: None) -> World:
 
 @pytest.fixture(scope="session")
 def secrets_server() -> None:
-    """OpenBao, in this process's settings; its mount is shared by all tests of a worker."""
+    """OpenBao, in this process's settings: one for each worker, whose tests write to the same paths as those of others."""
     from django.conf import settings
 
     from deploy.local.testing import serve

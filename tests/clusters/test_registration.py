@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 
@@ -23,7 +20,6 @@ from apps.clusters.models import Cluster
 from apps.clusters.services import connect as connecting
 from tests import factories
 from tests.adapters.scripted import Exchange, scripted
-from tests.needs import require
 
 
 def registration(**values: str) -> services.Registration:
@@ -76,17 +72,8 @@ def test_what_cannot_be_a_cluster_is_refused(db: None, values: dict[str, str]) -
 
 
 @pytest.fixture
-def vault(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A secrets server in memory behind the real adapter's interface would be a mock; this is the real one."""
-    require("openbao")
-    if not os.environ.get("VAULT_ADDR"):
-        pytest.skip("run by `make test`, which starts OpenBao")
-    connecting.vault.cache_clear()
-    monkeypatch.setattr(settings, "VAULT_ADDR", os.environ["VAULT_ADDR"])
-    monkeypatch.setattr(settings, "VAULT_ROLE_ID_FILE", os.environ["VAULT_ROLE_ID_FILE"])
-    monkeypatch.setattr(settings, "VAULT_SECRET_ID_FILE", os.environ["VAULT_SECRET_ID_FILE"])
-    yield connecting.vault()
-    connecting.vault.cache_clear()
+def vault(secrets_server: None) -> Any:
+    return connecting.vault()
 
 
 @pytest.mark.django_db(transaction=True)
