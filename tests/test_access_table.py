@@ -110,7 +110,11 @@ class Scene:
         )
         browser(owner)
         self.session = ProviderSession.objects.get(user=owner)
-        self.objects = {name: found for part in PARTS for name, found in part.objects(world).items()}
+        self.objects: dict[str, Any] = {}
+        for part in PARTS:
+            made = part.objects(world)
+            assert not self.objects.keys() & made.keys(), "two apps call something of theirs by one name"
+            self.objects |= made
         self.client = self._client(who)
 
     def _client(self, who: str) -> Client:

@@ -37,11 +37,11 @@ ENTRY = {"name": "Next", "counts": "device", "resources": ["next.example/gpu"]}
 def objects(world: World) -> dict[str, Any]:
     cluster = world.place.cluster
     node = ClusterNode.objects.create(cluster=cluster, name="gpu-0001", resource="x", total=8, ready=True)
-    return {"node": node, "entry": AcceleratorEntry.objects.create(slug="next", body=ENTRY)}
+    return {"node": node, "accelerator_entry": AcceleratorEntry.objects.create(slug="next", body=ENTRY)}
 
 
 def _entry(made: Objects) -> list[Any]:
-    return [made["entry"].pk]
+    return [made["accelerator_entry"].pk]
 
 
 ARGS: dict[str, Callable[[Objects], list[Any]]] = {
