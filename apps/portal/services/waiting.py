@@ -58,8 +58,9 @@ def _silent_clusters(actor: Actor) -> list[Waiting]:
     silent = clusters.visible_to(actor).filter(unreachable_since__isnull=False).order_by("unreachable_since")
     return [
         Waiting(
-            _("The cluster {name} does not answer").format(name=cluster.name), reverse("jobs:list"),
-            cluster.unreachable_since, act=_("See its jobs"), icon="plug-connected-x",
+            _("The cluster {name} does not answer").format(name=cluster.name),
+            reverse("clusters:detail", args=[cluster.slug]),
+            cluster.unreachable_since, act=_("Look at it"), icon="plug-connected-x",
             tone="red",
         )
         for cluster in silent[:SHOWN]
