@@ -21,6 +21,7 @@ class CatalogConfig(AppConfig):
                 task="catalog.reconcile_transfer",
                 topic=lambda transfer_id: f"transfer.{transfer_id}",
                 known=background.known_transfers,
+                waiting=background.waiting_transfers,
                 objects=("v1", "Pod"),
             )
         )

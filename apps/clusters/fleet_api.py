@@ -133,7 +133,8 @@ class QueueSerializer(serializers.Serializer[Any]):
     """A queue, counted in one resource; `deserved` and `limit` are null where nothing is said."""
 
     name = serializers.CharField(source="queue.name")
-    parent = serializers.CharField(source="queue.parent")
+    # Fields have a parent of their own, but this is taken out of the class before one is made.
+    parent = serializers.CharField(source="queue.parent")  # type: ignore[assignment]
     state = serializers.CharField(source="queue.state")
     depth = serializers.IntegerField()
     deserved = serializers.IntegerField(allow_null=True)

@@ -23,6 +23,7 @@ class ServingConfig(AppConfig):
                 task="serving.reconcile_deployment",
                 topic=lambda deployment_id: f"deployment.{deployment_id}",
                 known=background.known_deployments,
+                waiting=background.waiting_deployments,
                 objects=("apps/v1", "Deployment"),
                 links=reading.links,
             )

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from django.utils import timezone
 
 from apps.adapters.kubernetes import object_path
 from apps.adapters.kubernetes.stream import StreamReader
@@ -23,8 +24,12 @@ from apps.clusters.watch.cluster import ClusterWatch
 from apps.clusters.watch.database import in_thread
 from apps.clusters.watch.reflect import Reflector
 from apps.clusters.watch.wakes import Wakes
+from apps.jobs.models import Job
 from apps.streams.services import LiveBuffer
+from apps.tenants.models import Placement
+from tests import factories
 from tests.clusters.smallcluster import SmallCluster
+from tests.factories import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -206,6 +211,38 @@ async def test_a_silent_cluster_is_said_and_forgotten(
         await until(lambda: seen().unreachable_since is None)
         await in_thread(small.api.delete, object_path(job("j-4", "")))
         await until(lambda: "ROW4" in heard.ids, 12)
+
+
+@pytest.fixture
+def two_jobs(row: Cluster) -> tuple[Job, Job]:
+    """In the cluster that is watched."""
+    world = World.make()
+    Placement.objects.filter(pk=world.place.pk).update(cluster=row)
+    waits, quiet = (factories.job(world.scientist, world.place, document={"name": name}) for name in ("waits", "quiet"))
+    return waits, quiet
+
+
+async def test_a_cluster_that_is_back_wakes_what_waited_for_it_and_nothing_else(
+    small: SmallCluster, row: Cluster, two_jobs: tuple[Job, Job]
+) -> None:
+    """A pause that grew while the cluster was away must not run on after its return."""
+    waits, quiet = two_jobs
+    jobs = Job.objects.for_system().filter(pk=waits.pk)
+
+    def wait() -> None:
+        jobs.update(failures=9, due_at=timezone.now() + timedelta(hours=1))
+
+    await in_thread(wait)
+    async with watch(small, row) as heard:
+        await until(lambda: waits.pk in heard.ids)
+        assert quiet.pk not in heard.ids
+        assert (await in_thread(jobs.get)).failures == 0
+        await in_thread(small.stop)
+        await until(lambda: Cluster.objects.get(pk=row.pk).unreachable_since)
+        heard.ids.clear()
+        await in_thread(wait)
+        await in_thread(small.start)
+        await until(lambda: waits.pk in heard.ids)
 
 
 async def test_the_sweep_finds_what_events_missed_and_what_nobody_owns(

@@ -75,6 +75,11 @@ def waiting_for(actor: Actor) -> list[Waiting]:
     ]
 
 
+def waiting_transfers(cluster_id: int) -> list[str]:
+    """Ids of transfers that waited for a cluster which answers again."""
+    return clusters.waiting(Transfer.objects.all().filter(placement__cluster_id=cluster_id))
+
+
 def transfer_rows(transfer_id: str) -> QuerySet[Transfer]:
     """The row of one transfer, for a look at it."""
     return Transfer.objects.filter(pk=transfer_id).select_related(

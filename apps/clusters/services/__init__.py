@@ -14,7 +14,7 @@ from apps.clusters.services.entering import (
     renew,
 )
 from apps.clusters.services.figures import pool_figures
-from apps.clusters.services.lookout import due, look
+from apps.clusters.services.lookout import due, look, waiting
 from apps.clusters.services.maintenance import (
     Closed,
     Maintenance,
@@ -101,5 +101,6 @@ __all__ = [
     "renew",
     "require_open",
     "visible_to",
+    "waiting",
     "workloads",
 ]

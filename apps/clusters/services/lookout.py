@@ -38,6 +38,13 @@ def due(rows: QuerySet[M]) -> list[str]:
     return list(ripe.order_by("due_at").values_list("pk", flat=True)[:MOST])
 
 
+def waiting(rows: QuerySet[M]) -> list[str]:
+    """Ids of those of some rows that found nobody to ask (they count `failures`); their pauses begin anew."""
+    found = list(rows.filter(failures__gt=0).values_list("pk", flat=True))
+    rows.model._default_manager.filter(pk__in=found).update(failures=0)
+    return found
+
+
 def look(rows: QuerySet[M], step: Callable[[M], timedelta | None]) -> bool:
     """Take a step with the one row of `rows`, unless somebody does: then leave word that it must be looked at again.
 

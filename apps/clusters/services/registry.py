@@ -62,10 +62,10 @@ class WorkloadKind:
 
     `label` is on each of its objects and pods, with the row's id as value; `objects` is the kind of those that stand
     for a row (group and version, name). `task` is woken with that id when something changed. `topic` gives the stream
-    for its log lines, `figures` finds in the message
-    of one what its step came to, by series. `known` says which of some ids have a row; `orphan` is told of an
-    object without one (default: it is left alone and logged). `ended` is told of each pod that ended, before the row is
-    woken for it.
+    for its log lines, `figures` finds in the message of one what its step came to, by series. `known` says which of
+    some ids have a row; `orphan` is told of an object without one (default: it is left alone and logged). `ended` is
+    told of each pod that ended, before the row is woken for it. `waiting` gives the ids of rows that waited for a
+    cluster, by its id, which answers again: they are woken at once.
     """
 
     label: str
@@ -75,6 +75,7 @@ class WorkloadKind:
     known: Callable[[set[str]], set[str]] | None = None
     orphan: Callable[[WorkloadObject], None] | None = None
     ended: Callable[[PodEnd], None] | None = None
+    waiting: Callable[[int], Iterable[str]] | None = None
     objects: tuple[str, str] = ("batch.volcano.sh/v1alpha1", "Job")
     links: Callable[[Actor, set[str]], Mapping[str, Link]] | None = None
     """Name and page of some rows, by id: of those alone that this person may see."""

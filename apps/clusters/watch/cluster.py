@@ -216,24 +216,39 @@ class ClusterWatch:
 
     async def _probe(self) -> None:
         """Ask the server for its version, at once when something broke; two failures in a row are a silence."""
-        failures = 0
+        failures, was_away = 0, True
         while True:
             self._doubt.clear()
             try:
                 version = await self._reader.version()
             except OutsideError as error:
-                failures += 1
+                failures, was_away = failures + 1, True
                 if failures >= SILENT_AFTER:
                     await self._note(note_silence, error.text)
             else:
                 failures = 0
                 await self._note(note_answer, version)
+                if was_away:
+                    was_away = not await self._wake_waiting()
             if failures:
                 await asyncio.sleep(PROBE_AGAIN_SECONDS if failures >= SILENT_AFTER else 0.2)
                 continue
             with suppress(TimeoutError):
                 async with asyncio.timeout(PROBE_SECONDS):
                     await self._doubt.wait()
+
+    async def _wake_waiting(self) -> bool:
+        """Wake what waited for the cluster; False where that could not be found out."""
+        for kind in workloads():
+            if kind.waiting is None:
+                continue
+            try:
+                for row_id in await self.write(kind.waiting, self.cluster_id):
+                    self.wakes.add(kind.task, row_id)
+            except DatabaseError as error:
+                log.warning("waiting_unread", cluster=self.cluster_id, error=str(error)[:200])
+                return False
+        return True
 
     async def _note(self, write: Callable[[int, str], None], text: str) -> None:
         try:

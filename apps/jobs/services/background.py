@@ -113,6 +113,11 @@ def may_follow_draft(actor: Actor, draft_id: str) -> bool:
         return False
 
 
+def waiting_jobs(cluster_id: int) -> list[str]:
+    """Ids of jobs that waited for a cluster which answers again."""
+    return clusters.waiting(Job.objects.for_system().filter(placement__cluster_id=cluster_id))
+
+
 def job_rows(job_id: str) -> QuerySet[Job]:
     """The row of one job, for a look at it."""
     return (

@@ -33,6 +33,11 @@ def may_follow(actor: Actor, deployment_id: str) -> bool:
     return Deployment.objects.visible_to(actor).filter(pk=deployment_id).exists()
 
 
+def waiting_deployments(cluster_id: int) -> list[str]:
+    """Ids of deployments that waited for a cluster which answers again."""
+    return clusters.waiting(Deployment.objects.for_system().filter(placement__cluster_id=cluster_id))
+
+
 def deployment_rows(deployment_id: str) -> QuerySet[Deployment]:
     """The row of one deployment, for a look at it."""
     return (
