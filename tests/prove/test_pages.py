@@ -6,6 +6,7 @@ Writes one contact sheet a page to var/prove/, to be looked at.
 from __future__ import annotations
 
 import base64
+import itertools
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 SHEETS = ROOT / "var" / "prove"
 AXE = ROOT / "node_modules/axe-core/axe.min.js"
 TALLEST = 1600
+SETTLE_MS = 700
 WIDTHS, THEMES, LANGUAGES = (1440, 390), ("light", "dark"), ("en", "zh-hans")
 
 pytestmark = [pytest.mark.prove, pytest.mark.django_db, pytest.mark.timeout(600)]
@@ -63,14 +65,16 @@ def test_a_page_in_eight_variants(name: str, portal: Portal, chrome: Browser) ->
     person, path = PAGES[name]
     seeds = portal.seeds
     address = portal.url + path.format(**seeds.names)
+    cookie = seeds.cookies.get(person, "")
+    variants = list(itertools.product(WIDTHS, LANGUAGES, THEMES))
+    visits = [Visit(chrome, address, cookie, variant, name) for variant in variants]
+    visits[-1].settle()  # what all of them wait for, they wait for together
     shots: list[tuple[int, bytes]] = []
     faults: list[str] = []
-    for width in WIDTHS:
-        for language in LANGUAGES:
-            for theme in THEMES:
-                found, shot = look(chrome, address, seeds.cookies.get(person, ""), (width, language, theme), name)
-                faults += [f"{width} {language} {theme}: {fault}" for fault in found]
-                shots.append((width, shot))
+    for visit, (width, language, theme) in zip(visits, variants, strict=True):
+        found, shot = visit.judge()
+        faults += [f"{width} {language} {theme}: {fault}" for fault in found]
+        shots.append((width, shot))
     sheet(chrome, name, shots)
     assert not faults, "\n".join(faults)
 
@@ -82,40 +86,59 @@ document.addEventListener("securitypolicyviolation", (event) =>
 """
 
 
+class Visit:
+    """One page in a browser window of its own; `faults` gathers what its console complains of."""
+
+    def __init__(self, browser: Browser, address: str, session: str, variant: tuple[int, str, str], name: str) -> None:
+        self.width, self.language, self.theme = variant
+        self.expected = EXPECTED_ERRORS.get(name, 200)
+        self.faults: list[str] = []
+        site = address[: address.index("/", len("http://"))]
+        self.context = browser.new_context(viewport={"width": self.width, "height": 900}, timezone_id="Asia/Shanghai")
+        cookies = {"sessionid": session, "django_language": self.language, "theme": self.theme}
+        self.context.add_cookies([{"name": k, "value": v, "url": site} for k, v in cookies.items() if v])
+        self.context.add_init_script(_LISTEN)
+        self.page = self.context.new_page()
+        self.page.on("console", lambda said: self._said(said.type, said.text))
+        self.page.on("pageerror", lambda error: self.faults.append(f"script {error}"))
+        self.answer = self.page.goto(address, wait_until="load")
+
+    def _said(self, kind: str, text: str) -> None:
+        # The browser reports the page's own status as an error.
+        if kind in ("error", "warning") and (self.expected == 200 or "Failed to load resource" not in text):
+            self.faults.append(f"console {text}")
+
+    def settle(self) -> None:
+        """Let scripts run and parts come that the page asks for by itself."""
+        self.page.wait_for_timeout(SETTLE_MS)
+
+    def judge(self) -> tuple[list[str], bytes]:
+        """What is wrong with it, and its picture. It is closed then."""
+        page, faults = self.page, self.faults
+        try:
+            if self.answer is None or self.answer.status != self.expected:
+                faults.append(f"status {self.answer and self.answer.status}")
+            faults += page.evaluate("window.__faults")
+            if page.evaluate("document.documentElement.lang") != self.language:
+                faults.append("wrong language")
+            if page.evaluate("document.documentElement.dataset.bsTheme") != self.theme:
+                faults.append("wrong theme")
+            faults += _overflow(page, self.width) + _axe(page)
+            # A window as high as the page, so that what is fixed to its edges stands there in the picture too.
+            height = page.evaluate("document.documentElement.scrollHeight")
+            page.set_viewport_size({"width": self.width, "height": min(max(height, 700), TALLEST)})
+            return faults, page.screenshot(type="jpeg", quality=80)
+        finally:
+            self.context.close()
+
+
 def look(
     browser: Browser, address: str, session: str, variant: tuple[int, str, str], name: str
 ) -> tuple[list[str], bytes]:
-    width, language, theme = variant
-    site = address[: address.index("/", len("http://"))]
-    context = browser.new_context(viewport={"width": width, "height": 900}, timezone_id="Asia/Shanghai")
-    faults: list[str] = []
-    try:
-        cookies = {"sessionid": session, "django_language": language, "theme": theme}
-        context.add_cookies([{"name": k, "value": v, "url": site} for k, v in cookies.items() if v])
-        context.add_init_script(_LISTEN)
-        page = context.new_page()
-        page.on("console", lambda m: faults.append(f"console {m.text}") if m.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: faults.append(f"script {error}"))
-        answer = page.goto(address, wait_until="load")
-        page.wait_for_timeout(700)
-        assert answer is not None
-        expected = EXPECTED_ERRORS.get(name, 200)
-        if answer.status != expected:
-            faults.append(f"status {answer.status}")
-        if expected != 200:  # the browser reports the page's own status as an error
-            faults = [fault for fault in faults if "Failed to load resource" not in fault]
-        faults += page.evaluate("window.__faults")
-        if page.evaluate("document.documentElement.lang") != language:
-            faults.append("wrong language")
-        if page.evaluate("document.documentElement.dataset.bsTheme") != theme:
-            faults.append("wrong theme")
-        faults += _overflow(page, width) + _axe(page)
-        # A window as high as the page, so that what is fixed to its edges stands there in the picture too.
-        height = page.evaluate("document.documentElement.scrollHeight")
-        page.set_viewport_size({"width": width, "height": min(max(height, 700), TALLEST)})
-        return faults, page.screenshot(type="jpeg", quality=80)
-    finally:
-        context.close()
+    """Visit one page and judge it."""
+    visit = Visit(browser, address, session, variant, name)
+    visit.settle()
+    return visit.judge()
 
 
 def _overflow(page: Page, width: int) -> list[str]:
