@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 
 from deploy.local.program import dying_with_parent
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[1]
 
@@ -87,12 +88,6 @@ class SmallCluster:
             except subprocess.TimeoutExpired:
                 process.kill()
         self.running.clear()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

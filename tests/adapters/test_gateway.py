@@ -35,7 +35,7 @@ from apps.adapters.gateway import (
 from deploy.gateway.bootstrap import Setup, bootstrap
 from deploy.local.gateway import require as envoy_binary
 from tests.needs import require
-from tests.workloads.ranks import free_port
+from tests.ports import free_port
 
 KEY = {"Authorization": "Bearer right"}
 CHAT = "/team-a/chat/v1/chat/completions"

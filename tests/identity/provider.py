@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,6 +15,8 @@ from typing import Any
 
 import httpx
 import pytest
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 PORTAL = "http://127.0.0.1:8311"
@@ -37,12 +38,6 @@ def needs_node() -> None:
         missing.append("node_modules/oidc-provider is missing (npm ci)")
     if missing and "oidc" not in os.environ.get("MAAS_REQUIRE", "").split(","):
         pytest.skip("; ".join(missing))
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class Provider:

@@ -20,7 +20,8 @@ import httpx
 import jwt
 import pytest
 
-from tests.identity.provider import PORTAL, ROOT, SECRET, Provider, free_port, needs_node, running, sign_in
+from tests.identity.provider import PORTAL, ROOT, SECRET, Provider, needs_node, running, sign_in
+from tests.ports import free_port
 
 CALLBACK = f"{PORTAL}/oidc/callback/"
 

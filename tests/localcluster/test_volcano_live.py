@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,18 +17,13 @@ import pytest
 from apps.localcluster.client import Kubeconfig
 from tests.localcluster.test_volcano_scheduler import gang
 from tests.localcluster.volcano_cases import Object, nodes
+from tests.ports import free_port
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/team-a/jobs"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/team-a/podgroups"
 COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/team-a/commands"
 PODS = "/api/v1/namespaces/team-a/pods"
 RETRY = [{"event": "PodFailed", "action": "RestartJob"}, {"event": "PodEvicted", "action": "RestartJob"}]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Cluster:

@@ -4,13 +4,14 @@ import hashlib
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 LINE = re.compile(
@@ -61,11 +62,6 @@ class Ranks:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def parameters(folder: Path) -> np.ndarray:

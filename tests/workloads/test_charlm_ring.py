@@ -14,7 +14,7 @@ from deploy.workloads.charlm.rendezvous import RendezvousError, Terms, join
 from deploy.workloads.charlm.ring import Ring
 from deploy.workloads.charlm.training import Settings
 from deploy.workloads.charlm.world import World
-from tests.workloads.ranks import free_port
+from tests.ports import free_port
 
 
 def meet(worlds: list[World], terms: list[Terms]) -> list:

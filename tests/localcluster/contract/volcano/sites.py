@@ -25,7 +25,8 @@ from tests.localcluster.contract.volcano.ground import Ground
 from tests.localcluster.contract.volcano.nodes import played
 from tests.localcluster.volcano_cases import SETUP
 from tests.needs import require
-from tests.small_cluster import free_port, small_cluster
+from tests.ports import free_port
+from tests.small_cluster import small_cluster
 
 GIVEN_SETTING = "CONTRACT_VOLCANO"
 """The scheduler configuration that runs in a given cluster, by its name in the recordings."""
