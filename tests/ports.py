@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import itertools
-import os
 import socket
 
-FIRST, EACH = 10_000, 2_000
-"""Below what the kernel gives away by itself, so nobody is given a port while its server is down; some for each worker."""
+BLOCKS = range(10_000, 18_000, 500)
+"""Below what the kernel gives away by itself, so nobody is given a port while its server is down."""
 
-_own = FIRST + EACH * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4)
-_next = itertools.cycle(range(_own, _own + EACH))
+
+def _claim() -> tuple[socket.socket, range]:
+    """A block that no other process of tests has: its first port is held for as long as this process lives."""
+    for first in BLOCKS:
+        claim = socket.socket()
+        try:
+            claim.bind(("127.0.0.1", first))
+        except OSError:
+            claim.close()
+            continue
+        return claim, range(first + 1, first + BLOCKS.step)
+    raise OSError("no block of ports is free")
+
+
+_claimed, _block = _claim()
+_next = itertools.cycle(_block)
 
 
 def free_port() -> int:
-    """A port of this worker that nobody listens at, and that no test has had for a long time."""
-    for port in itertools.islice(_next, EACH):
+    """A port of this process that nobody listens at, and that no test has had for a long time."""
+    for port in itertools.islice(_next, len(_block)):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
