@@ -123,9 +123,8 @@ class _Blank(dict[str, Any]):
 
 @register.simple_tag
 def silent_since(job: Any) -> datetime | None:
-    """Since when nothing is known of a job because its cluster is silent. Of one that has not gone in yet, all is."""
-    known = job.ended_at or job.state is Phase.SUBMITTED
-    found: datetime | None = None if known else job.placement.cluster.unreachable_since
+    """Since when nothing is known of a job because its cluster is silent."""
+    found: datetime | None = job.silent_since
     return found
 
 

@@ -18,6 +18,7 @@ from apps.accounts.services import rest
 from apps.accounts.types import Actor
 from apps.catalog import services as catalog
 from apps.catalog.services.registering import KEY_LIMIT
+from apps.clusters import services as clusters
 from apps.jobs import services
 from apps.jobs.models import Job, JobRank
 from apps.jobs.services import holding
@@ -43,12 +44,17 @@ class JobSerializer(serializers.ModelSerializer[Job]):
     tenant = serializers.CharField(source="tenant.slug")
     owner = serializers.CharField(source="owner_id")
     reason = serializers.SerializerMethodField()
+    silent_since = serializers.DateTimeField(
+        read_only=True,
+        allow_null=True,
+        help_text="Since when its cluster does not answer: the rest is as it was last seen. Null while it does.",
+    )
 
     class Meta:
         model = Job
         fields = (
-            "id", "name", "tenant", "owner", "phase", "reason", "attempt", "gpus", "document", "created_at",
-            "running_at", "ended_at",
+            "id", "name", "tenant", "owner", "phase", "reason", "silent_since", "attempt", "gpus", "document",
+            "created_at", "running_at", "ended_at",
         )  # fmt: skip
 
     def get_reason(self, job: Job) -> str:
@@ -64,7 +70,7 @@ class JobsView(GenericAPIView[Job]):
     serializer_class = JobSerializer
 
     def get_queryset(self) -> Any:
-        return Job.objects.visible_to(_actor(self.request)).select_related("tenant")
+        return Job.objects.visible_to(_actor(self.request)).select_related("tenant", "placement__cluster")
 
     @extend_schema(operation_id="list_jobs", responses=JobSerializer(many=True))
     def get(self, request: Request) -> Response:
@@ -134,6 +140,8 @@ class ControlView(GenericAPIView[Job]):
             raise Busy(_("The job is “{phase}”; this cannot be done now.").format(phase=phase)) from not_now
         except quotas.NoRoom as none:
             raise Busy(services.problem_text(holding.problem(job, none))) from none
+        except clusters.Closed as closed:
+            raise Busy(closed.text) from closed
         job.refresh_from_db()
         return Response(JobSerializer(job).data, status=status.HTTP_202_ACCEPTED)
 
@@ -237,7 +245,8 @@ def _actor(request: Any) -> Actor:
 
 def _job(request: Request, pk: str) -> Job:
     return get_object_or_404(
-        Job.objects.visible_to(_actor(request)).select_related("tenant", "placement__tenant"), pk=pk
+        Job.objects.visible_to(_actor(request)).select_related("tenant", "placement__tenant", "placement__cluster"),
+        pk=pk,
     )
 
 

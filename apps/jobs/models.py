@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 from typing import Any, Self
 
 from django.db import models
@@ -74,6 +75,12 @@ class Job(models.Model):
     def topic(self) -> str:
         """The name under which open pages hear of this job and its log lines are kept."""
         return f"job.{self.pk}"
+
+    @property
+    def silent_since(self) -> datetime | None:
+        """Since when nothing is known of it, because its cluster is silent. Of one that has not gone in yet, all is."""
+        known = self.ended_at or self.state is Phase.SUBMITTED
+        return None if known else self.placement.cluster.unreachable_since
 
     @property
     def audit_id(self) -> str:

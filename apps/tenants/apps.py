@@ -11,7 +11,6 @@ class TenantsConfig(AppConfig):
         from apps.clusters.services import registry
         from apps.notices import services as notices
         from apps.quotas import services as quotas
-        from apps.secrets import services as secrets
         from apps.streams import services as streams
         from apps.tenants import checks, services  # noqa: F401  (checks register themselves)
         from apps.tenants.services import audited, occupying, seen
@@ -22,9 +21,7 @@ class TenantsConfig(AppConfig):
         streams.register_topic("tenant", services.may_follow_tenant)
         streams.register_topic("tenantrequest", services.may_follow_request)
         quotas.register_limit_listener(services.follow_limit)
-        services.register_blocker(
-            "secret", lambda tenant_id: [services.Blocker(*one) for one in secrets.left_behind(tenant_id)]
-        )
+        services.register_blocker("secret", occupying.secrets_left)
         notices.register_waiting(services.waiting)
         audit.register_system("tenants", _("Tenant control"))
         audit.register_target(

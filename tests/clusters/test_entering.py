@@ -27,8 +27,10 @@ from apps.clusters.domain.checks import NEEDED
 from apps.clusters.models import Cluster, ClusterEntry, ClusterNode
 from apps.clusters.services import checking, connect, entering
 from apps.notices.models import Notice
+from apps.tenants import services as tenants
 from deploy.local.access import Access
 from deploy.local.home import Home
+from tests import factories
 from tests.factories import World
 from tests.pages import browser
 from tests.small_cluster import SmallCluster
@@ -296,6 +298,17 @@ def test_removal_is_refused_while_a_tenant_has_its_place_there(world: World) -> 
     with pytest.raises(services.Occupied) as occupied:
         services.remove(world.actor(Role.OPERATOR), cluster=world.place.cluster, typed="train-a")
     assert any("NLP" in one.text for one in occupied.value.occupants)
+
+
+def test_what_a_tenant_has_in_another_cluster_does_not_hold_a_removal_up(world: World) -> None:
+    factories.job(world.scientist, world.place)
+    elsewhere = Cluster.objects.create(slug="train-b", name="Train B", server="https://10.0.0.9:6443")
+    second = tenants.ask_placement(
+        world.actor(Role.OPERATOR), tenant_id=world.nlp.pk, slug="nlp", cluster_id=elsewhere.pk, gpus=1
+    )
+    assert [one.text for one in services.occupants_of(elsewhere.pk)] == ["NLP has its place here."]
+    assert "NLP: 1 job has not ended." in [one.text for one in services.occupants_of(world.place.cluster_id)]
+    tenants.remove(world.actor(Role.OPERATOR), placement=second, typed="nlp")
 
 
 def test_the_page_adds_a_cluster_and_never_shows_the_token_again(world: World, kubeconfig: str) -> None:

@@ -11,15 +11,19 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.domain import Role
+from apps.adapters.kubernetes import objects
 from apps.audit.models import Entry
 from apps.catalog.models import ModelVersion
 from apps.clusters import services
-from apps.clusters.services.connect import vault
+from apps.clusters.services.connect import connect, vault
 from apps.jobs import services as jobs
+from apps.jobs.domain import manifests
+from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.domain.problems import InvalidDocument
 from apps.jobs.models import Job
 from apps.jobs.reconcile.job import reconcile_job
 from apps.jobs.services.messages import problem_text
+from apps.quotas import services as quotas
 from apps.serving import services as serving
 from apps.tenants import services as tenants
 from tests import factories
@@ -53,6 +57,29 @@ def test_nothing_new_is_deployed(world: World) -> None:
     with pytest.raises(serving.InvalidRequest) as refused:
         made.deployment(world.scientist, version)
     assert refused.value.problems[0].code == "maintenance"
+
+
+def test_nothing_more_of_a_deployment_begins(world: World) -> None:
+    deployed = made.deployment(world.scientist, made.version(world.scientist, world.place))
+    close(world)
+    with pytest.raises(serving.InvalidRequest) as refused:
+        serving.scale(world.actor(Role.SCIENTIST), deployment=deployed, replicas=deployed.replicas + 1)
+    assert refused.value.problems[0].code == "maintenance"
+    serving.scale(world.actor(Role.SCIENTIST), deployment=deployed, replicas=0)
+
+
+def test_no_job_is_resumed_and_its_place_stays_free(world: World) -> None:
+    job = factories.job(world.scientist, world.place, phase=Phase.SUSPENDED, wanted=Wanted.SUSPEND)
+    quotas.release(job.subject)
+    close(world)
+    with pytest.raises(services.Closed, match="leaf switches"):
+        jobs.resume(world.actor(Role.SCIENTIST), job=job)
+    assert Job.objects.for_system().get(pk=job.pk).wanted == Wanted.SUSPEND
+    assert not quotas.use(world.nlp.pk, world.place.pool).held
+    page = browser(world.scientist).post(reverse("jobs:resume", args=[job.pk]), follow=True).content.decode()
+    assert "is in maintenance and takes nothing new: Firmware of the leaf switches." in page
+    services.end_maintenance(world.actor(Role.OPERATOR), cluster=world.place.cluster)
+    jobs.resume(world.actor(Role.SCIENTIST), job=job)
 
 
 def test_no_tenant_gets_a_place_there_but_those_there_keep_theirs(world: World) -> None:
@@ -100,3 +127,20 @@ def test_what_was_accepted_before_goes_in_when_it_ends(outside_calls: None, conn
     assert (kept.phase, kept.reason, kept.object_uid) == ("submitted", "waiting.maintenance", "")
     services.end_maintenance(connected.actor(Role.OPERATOR), cluster=connected.place.cluster)
     assert look().object_uid
+
+
+def test_what_was_resumed_before_goes_on_when_it_ends(outside_calls: None, connected: World) -> None:
+    job = factories.job(connected.scientist, connected.place)
+    rows = Job.objects.for_system().select_related("placement__cluster", "placement__tenant").filter(pk=job.pk)
+    reconcile_job(rows.get())
+    api, place = connect(connected.place.cluster), connected.place.namespace
+    path = objects.path(objects.VOLCANO_JOB, place, manifests.object_name(job.pk))
+    api.merge_patch(f"{path}/status", {"status": {"state": {"phase": "Aborted"}}})
+    close(connected)
+    commands = objects.path(objects.VOLCANO_COMMAND, place)
+    reconcile_job(rows.get())
+    kept = rows.get()
+    assert (kept.phase, kept.reason, api.list(commands)) == ("suspended", "waiting.maintenance", [])
+    services.end_maintenance(connected.actor(Role.OPERATOR), cluster=connected.place.cluster)
+    reconcile_job(rows.get())
+    assert [one["action"] for one in api.list(commands)] == ["ResumeJob"]

@@ -15,7 +15,7 @@ from apps.audit.models import Entry as AuditEntry
 from apps.secrets import services
 from apps.secrets.models import Loan, Secret
 from apps.secrets.services import registry, store
-from apps.tenants.services import blockers_of
+from apps.tenants.services import Placement, blockers_of
 from tests.adapters.test_vault import Bao
 from tests.factories import World
 from tests.secrets.test_entering import enter, entry
@@ -168,9 +168,9 @@ def test_names_are_those_of_the_tenant(world: World, vault: Bao, alive: set[str]
 
 
 def test_a_tenant_that_leaves_secrets_behind_is_held_back(world: World, vault: Bao) -> None:
-    def told(tenant_id: int) -> list[str]:
-        return [str(one.text) for one in blockers_of(tenant_id) if "secret" in str(one.text)]
+    def told(place: Placement) -> list[str]:
+        return [str(one.text) for one in blockers_of(place) if "secret" in str(one.text)]
 
     enter(world, "a")
-    assert told(world.vision.pk) == []
-    assert told(world.nlp.pk) == ["1 secret is stored for it, which a data scientist or team admin removes."]
+    assert told(world.other_place) == []
+    assert told(world.place) == ["1 secret is stored for it, which a data scientist or team admin removes."]

@@ -14,7 +14,7 @@ from apps.catalog.models import Blob, ModelVersion, RegisteredModel, Transfer
 from apps.catalog.services import staging
 from apps.clusters import services as clusters
 from apps.notices.services import Waiting
-from apps.tenants.services import Blocker
+from apps.tenants.services import Blocker, Placement
 
 
 def due_transfers() -> list[str]:
@@ -41,15 +41,13 @@ def may_follow_models(actor: Actor, _id: str) -> bool:
     return actor.may(Permission.MODEL_VIEW)
 
 
-def blockers(tenant_id: int) -> list[Blocker]:
-    """What stands in the way of removing a tenant: checkpoints that are just being read from its volumes."""
-    alive = Transfer.objects.filter(placement__tenant__id=tenant_id).exclude(phase__in=ENDED)
-    slug = alive.values_list("placement__tenant__slug", flat=True).first()
-    if slug is None:
+def blockers(placement: Placement) -> list[Blocker]:
+    """What stands in the way of removing a tenant from a cluster: checkpoints being read from its volumes there."""
+    n = Transfer.objects.filter(placement_id=placement.pk).exclude(phase__in=ENDED).count()
+    if not n:
         return []
-    n = alive.count()
     text = ngettext("{n} checkpoint is being brought.", "{n} checkpoints are being brought.", n).format(n=n)
-    return [Blocker(text, f"{reverse('catalog:list')}?tenant={slug}")]
+    return [Blocker(text, f"{reverse('catalog:list')}?tenant={placement.tenant.slug}")]
 
 
 def relatives_of(model_id: str) -> list[str]:

@@ -101,10 +101,11 @@ def _step(eye: KubeApi, hand: KubeApi, job: Job) -> timedelta | None:
         # The answer to our apply may have been lost: what is there under our label is ours.
         if not job.object_uid and not job.state.is_final:
             _keep_uid(job, seen.uid)
+    begins = decision.act in (Act.APPLY, Act.RESUME)
+    if begins and job.placement.cluster.maintenance_since is not None:
+        moves.move(job, decision.phase, moves.Facts(job.attempt, Reason("waiting.maintenance")))
+        return MAINTENANCE_AGAIN
     if decision.act is Act.APPLY:
-        if job.placement.cluster.maintenance_since is not None:
-            moves.move(job, Phase.SUBMITTED, moves.Facts(job.attempt, Reason("waiting.maintenance")))
-            return MAINTENANCE_AGAIN
         return _apply(hand, job)
     _act(hand, job, decision, seen)
     if job.state.is_final:

@@ -17,7 +17,7 @@ from apps.jobs import moves
 from apps.jobs.domain.lifecycle import failure
 from apps.jobs.models import Draft, Job, JobRank
 from apps.secrets import services as secrets
-from apps.tenants.services import Blocker
+from apps.tenants.services import Blocker, Placement
 
 ENDED = ("Succeeded", "Failed")
 """Phases of a pod that runs no more."""
@@ -33,15 +33,13 @@ def known_jobs(ids: set[str]) -> set[str]:
     return set(Job.objects.for_system().filter(pk__in=ids).values_list("pk", flat=True))
 
 
-def blockers(tenant_id: int) -> list[Blocker]:
-    """What stands in the way of removing a tenant: its jobs that have not ended."""
-    alive = Job.objects.for_system().unfinished().filter(tenant_id=tenant_id)
-    slug = alive.values_list("tenant__slug", flat=True).first()
-    if slug is None:
+def blockers(placement: Placement) -> list[Blocker]:
+    """What stands in the way of removing a tenant from a cluster: its jobs there that have not ended."""
+    n = Job.objects.for_system().unfinished().filter(placement_id=placement.pk).count()
+    if not n:
         return []
-    n = alive.count()
     text = ngettext("{n} job has not ended.", "{n} jobs have not ended.", n).format(n=n)
-    return [Blocker(text, f"{reverse('jobs:list')}?tenant={slug}&state=alive")]
+    return [Blocker(text, f"{reverse('jobs:list')}?tenant={placement.tenant.slug}&state=alive")]
 
 
 def secret_uses(tenant_ids: Set[int]) -> list[secrets.Use]:

@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.accounts.types import Actor, Permission
 from apps.adapters.broker import wake
 from apps.audit import services as audit
+from apps.clusters import services as clusters
 from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.models import Job
 from apps.jobs.services import holding
@@ -41,8 +42,8 @@ def suspend(actor: Actor, *, job: Job) -> None:
 
 @audit.use_case(JOB_RESUMED)
 def resume(actor: Actor, *, job: Job) -> None:
-    """Let a suspended job go on from its newest checkpoint. Raises NotNow unless it was suspended, and `quotas.NoRoom`
-    where others hold its place meanwhile."""
+    """Let a suspended job go on from its newest checkpoint. Raises NotNow unless it was suspended, `quotas.NoRoom`
+    where others hold its place meanwhile, and `clusters.Closed` while nothing may begin in its cluster."""
     _change(actor, job, Wanted.RUN, JOB_RESUMED)
 
 
@@ -69,6 +70,7 @@ def _change(actor: Actor, job: Job, wanted: Wanted, what: audit.Action) -> None:
         raise NotNow(job.state)
     job.refresh_from_db()
     if wanted is Wanted.RUN:
+        clusters.require_open(job.placement.cluster_id)
         holding.take(job)
     elif job.state is Phase.SUSPENDED:
         quotas.release(job.subject)

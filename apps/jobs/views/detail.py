@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from apps.accounts.types import Permission
+from apps.clusters import services as clusters
 from apps.jobs import services
 from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.models import Job
@@ -140,6 +141,8 @@ def control(request: HttpRequest, job_id: str, act: str) -> HttpResponse:
         said, tone = _("Nothing was changed: the job is “{phase}”.").format(phase=PHASES[not_now.phase]), "failed"
     except quotas.NoRoom as none:
         said, tone = services.problem_text(holding.problem(job, none)), "failed"
+    except clusters.Closed as closed:
+        said, tone = closed.text, "failed"
     if not request.htmx:
         (messages.success if tone == "done" else messages.warning)(request, said)
         return redirect("jobs:detail", job.pk)

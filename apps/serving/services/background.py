@@ -72,9 +72,9 @@ def uses_of(version_ids: Collection[str]) -> Iterable[catalog.Use]:
     ]  # fmt: skip
 
 
-def blockers(tenant_id: int) -> list[tenants.Blocker]:
-    """What has to be removed before a tenant can."""
-    rows = Deployment.objects.for_system().filter(tenant_id=tenant_id).exclude(phase=Phase.REMOVED)
+def blockers(placement: tenants.Placement) -> list[tenants.Blocker]:
+    """What has to be removed before a tenant can be, from a cluster."""
+    rows = Deployment.objects.for_system().filter(placement_id=placement.pk).exclude(phase=Phase.REMOVED)
     found = [(row.name, reverse("serving:detail", args=[row.pk])) for row in rows.order_by("-pk")[:50]]
     return [tenants.Blocker(_("The deployment {name} is still there.").format(name=name), url) for name, url in found]
 

@@ -56,7 +56,8 @@ def may_control(actor: Actor, deployment: Deployment) -> bool:
 @audit.use_case(SCALED)
 def scale(actor: Actor, *, deployment: Deployment, replicas: int | str) -> None:
     """Run so many replicas; 0 stops it, and of a stopped one any other number starts it. The hold grows here and
-    shrinks once the replicas are gone. Raises InvalidRequest with the numbers where the quota has no room, NotNow."""
+    shrinks once the replicas are gone. Raises InvalidRequest with the numbers where the quota has no room, or with the
+    reason why nothing more may begin in the cluster; NotNow."""
     here = _locked(actor, deployment)
     count = read_replicas(replicas, minimum=0)
     if here.wanted == Wanted.REMOVE or (here.state.is_at_rest and here.wanted == Wanted.STOP and count == 0):
@@ -69,6 +70,8 @@ def scale(actor: Actor, *, deployment: Deployment, replicas: int | str) -> None:
         return
     if count == here.replicas:
         return
+    if count > here.replicas:
+        require_open(here.placement)
     if count * here.size.accelerators > here.held:
         hold(here, count * here.size.accelerators)
     before, here.replicas = here.replicas, count

@@ -46,7 +46,7 @@ class Leaving:
     def run(self) -> Look:
         """Go as far as it goes now. Raises Unavailable, Conflict, RightMissing."""
         acts: dict[str, Callable[[], str]] = {
-            "work": lambda: WAITING if blockers_of(self._placement.tenant_id) else DONE,
+            "work": lambda: WAITING if blockers_of(self._placement) else DONE,
             "close": self._close,
             "delete-queue": lambda: self._delete(self._queue_path),
             "delete-namespace": lambda: self._delete(self._namespace_path),

@@ -44,19 +44,19 @@ class WrongName(ValueError):
     """What was typed is not the tenant's short name; nothing was changed."""
 
 
-_blockers: dict[str, Callable[[int], list[Blocker]]] = {}
+_blockers: dict[str, Callable[[Placement], list[Blocker]]] = {}
 
 
-def register_blocker(kind: str, find: Callable[[int], list[Blocker]]) -> None:
-    """Called in an app's ready(): `find(tenant_id)` tells what of its kind a tenant still has, in words."""
+def register_blocker(kind: str, find: Callable[[Placement], list[Blocker]]) -> None:
+    """Called in an app's ready(): `find(placement)` tells what of its kind a tenant still has there, in words."""
     if kind in _blockers:
         raise ValueError(f"Blockers of kind {kind} are registered twice.")
     _blockers[kind] = find
 
 
-def blockers_of(tenant_id: int) -> list[Blocker]:
-    """Everything that stands in the way of removing a tenant."""
-    return [blocker for find in _blockers.values() for blocker in find(tenant_id)]
+def blockers_of(placement: Placement) -> list[Blocker]:
+    """Everything that stands in the way of removing a tenant from a cluster: what it has in others does not."""
+    return [blocker for find in _blockers.values() for blocker in find(placement)]
 
 
 @audit.use_case(REMOVAL_ASKED)
@@ -73,7 +73,7 @@ def remove(actor: Actor, *, placement: Placement, typed: str) -> None:
     here = Placement.objects.for_system().filter(pk=placement.pk)
     if not here.select_for_update(of=("self",)).get().is_standing:
         raise NotStanding
-    if blockers := blockers_of(tenant.pk):
+    if blockers := blockers_of(placement):
         raise Blocked(blockers)
     here.update(state=Placement.State.LEAVING, steps=[], problem="", round=F("round") + 1, due_at=Now())
     audit.record(

@@ -67,7 +67,7 @@ def _place(request: HttpRequest, slug: str, cluster: str) -> Placement:
 def _shown(placement: Placement) -> Place:
     steps = [Step(one, *words.STEPS[one.key], words.FOUND[one.state]) for one in placement.found]
     leaving = placement.state == Placement.State.LEAVING
-    blockers = services.blockers_of(placement.tenant_id) if leaving else []
+    blockers = services.blockers_of(placement) if leaving else []
     return Place(placement, words.look_of(placement), steps, blockers)
 
 
@@ -136,5 +136,5 @@ def remove(request: HttpRequest, slug: str, cluster: str) -> HttpResponse:
             wrong, status = True, 422
         except services.Blocked:
             status = 409
-    context = {"placement": placement, "blockers": services.blockers_of(placement.tenant_id), "wrong": wrong}
+    context = {"placement": placement, "blockers": services.blockers_of(placement), "wrong": wrong}
     return render(request, "tenants/remove.html", context, status=status)
