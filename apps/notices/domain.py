@@ -32,7 +32,8 @@ class Kind:
 @dataclass(frozen=True)
 class Waiting:
     """Something that waits for the reader's hand. `text` says what in one line, `note` more below it; `act` is the word
-    on its button. `tenant_id` lets Home show one team only."""
+    on its button. `tenant_id` lets Home show one team only; `and_more` says that more of its kind wait than
+    are told."""
 
     text: object
     url: str
@@ -42,6 +43,7 @@ class Waiting:
     icon: str = "bell"
     tone: str = "blue"
     tenant_id: int | None = None
+    and_more: bool = False
 
 
 def digest(kind: str, link: str, params: Mapping[str, Any]) -> str:

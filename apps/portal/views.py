@@ -13,14 +13,14 @@ from django.views.decorators.http import require_GET
 from apps.accounts.types import Actor, Permission
 from apps.jobs.services import Job, overview
 from apps.notices import services as notices
+from apps.portal.services.recent import recent_of
 from apps.quotas import services as quotas
 from apps.serving.services import Deployment
 from apps.serving.services.messages import LOOKS, PHASES
 
-RUNNING = 10
+RUNNING = 8
 WAITING = 12
-NEWS = 5
-RECENT = 6
+NEWS = 4
 CLUSTERS = 3
 SERVED = 5
 TENANTS = 4
@@ -44,15 +44,19 @@ def home(request: HttpRequest) -> HttpResponse:
         "more": len(alive) > RUNNING,
         "uses": [use for use in uses if use.place.tenant_id not in {each.tenant_id for each in pools}][:TENANTS],
         "pools": pools,
-        "rooms": overview.rooms_of(uses)[:CLUSTERS],
+        "chances": (chances := overview.chances_of(uses)[:CLUSTERS]),
+        "best": next((each for each in chances if each.gpus), None),
         "used": sum(use.used for use in uses),
         "running": sum(use.running for use in uses),
         "waiting": waiting[:WAITING],
+        "folded": waiting[WAITING:],
         "needs": len(waiting),
+        "not_all": any(each.and_more for each in waiting),
         "news": notices.lines(notices.inbox(actor, notices.Wish(unread=True, tenant=slug)).order_by("-pk")[:NEWS]),
         "served": _served(actor, slug),
-        "recent": list(seen.filter(owner_id=actor.user_pk or None).order_by("-pk")[:RECENT]),
+        "recent": recent_of(actor, slug),
         "may_submit": actor.may(Permission.JOB_SUBMIT),
+        "may_deploy": actor.may(Permission.DEPLOYMENT_CREATE),
     }
     return render(
         request, "portal/home.html#live" if request.GET.get("part") == "live" else "portal/home.html", context

@@ -33,10 +33,10 @@ def move(person: Any, version: ModelVersion, act: str, comment: str = "") -> str
 def test_a_version_goes_from_draft_to_approved_by_two_people(world: World, version: ModelVersion) -> None:
     admin = world.people[Role.TEAM_ADMIN]
     assert move(world.scientist, version, "propose") == "candidate"
-    assert services.waiting_for(admin.actor()) == [version]
-    assert services.waiting_for(world.scientist.actor()) == []
+    assert list(services.waiting_for(admin.actor())) == [version]
+    assert list(services.waiting_for(world.scientist.actor())) == []
     assert move(admin, version, "approve", "good on the test set") == "approved"
-    assert services.waiting_for(admin.actor()) == []
+    assert list(services.waiting_for(admin.actor())) == []
     model = RegisteredModel.objects.get()
     assert (model.stage, model.format, model.parameters) == ("approved", "safetensors", 7)
     changes = [(c.old, c.new, c.by_id, c.comment) for c in services.stages_of(version)]

@@ -17,7 +17,7 @@ from django.utils import timezone, translation
 from apps.accounts.domain import Role
 from apps.accounts.models import User
 from apps.accounts.types import Denied
-from apps.clusters.models import Cluster
+from apps.clusters.models import Cluster, ClusterNode
 from apps.jobs import moves
 from apps.jobs import services as jobs
 from apps.jobs.domain.phases import Phase
@@ -62,9 +62,38 @@ def test_home_names_what_needs_me_and_nothing_that_does_not(world: World) -> Non
     page = text(browser(me).get("/"))
     needs = page[page.index('id="needs"') : page.index('id="running"')]
     assert "fresh failed" in needs
-    assert "half done is not submitted" in needs
-    assert "<b>2</b> things need you" in page
+    assert "half done" not in needs
+    assert "Draft: half done" in page
+    assert "<b>1</b> thing needs you" in page
     assert not re.search("long ago|cloned since failed|another's", needs)
+
+
+def test_home_folds_what_is_too_much_and_says_where_it_does_not_count_all(world: World) -> None:
+    ended = timezone.now() - timedelta(hours=1)
+    for number in range(11):
+        document = {"name": f"broken {number}"}
+        factories.job(world.scientist, world.place, document=document, phase=Phase.FAILED, ended_at=ended)
+    context = browser(world.scientist).get("/").context
+    assert (context["needs"], context["not_all"]) == (10, True)
+    assert "more than <b>10</b> things need you" in text(browser(world.scientist).get("/"))
+
+
+def test_home_says_what_could_start_now_and_how_that_is_counted(world: World) -> None:
+    """16 are left of the quota and 12 free in the cluster: one job of 12; with 14 held, one of 2."""
+    for number, used in enumerate((0, 4, 8), 1):
+        ClusterNode.objects.create(
+            cluster=world.place.cluster, name=f"gpu-{number}", product="A800-80G", resource="nvidia.com/gpu", total=8,
+            used=used, ready=True,
+        )  # fmt: skip
+    factories.draft(world.scientist, world.nlp)
+    page = text(browser(world.scientist).get("/?tenant=nlp"))
+    assert "one job of <b>12 × A800-80G</b> could start now" in page
+    assert "another 4 GPUs are free in parts" in page
+    with transaction.atomic():
+        quotas.take(world.nlp.pk, world.place.pool, 14, "job:else")
+    page = text(browser(world.scientist).get("/?part=live"))
+    assert "the limit now: <b>one job of 2</b>" in page
+    assert "limit 16 − held by work of the tenant 14 = 2 left" in page
 
 
 def test_gpus_in_use_are_those_of_jobs_on_nodes_against_the_quota(world: World) -> None:

@@ -13,8 +13,10 @@ from apps.catalog.domain.moving import ENDED
 from apps.catalog.models import Blob, ModelVersion, RegisteredModel, Transfer
 from apps.catalog.services import staging
 from apps.clusters import services as clusters
-from apps.notices.services import Waiting
+from apps.notices.services import Waiting, first
 from apps.tenants.services import Blocker, Placement
+
+MOST = 20
 
 
 def due_transfers() -> list[str]:
@@ -58,19 +60,20 @@ def relatives_of(model_id: str) -> list[str]:
 
 def waiting_for(actor: Actor) -> list[Waiting]:
     """Candidates that this actor may approve, for Home."""
-    return [
-        Waiting(
-            _("{name} v{n} waits for approval").format(name=version.model.name, n=version.number),
-            f"{reverse('catalog:model', args=[version.model_id])}?version={version.number}",
-            version.created_at,
-            note=_("{tenant} · registered by {who}").format(tenant=version.tenant.name, who=version.author.name),
-            act=_("Look at it"),
-            icon="package",
-            tone="amber",
-            tenant_id=version.tenant_id,
-        )
-        for version in staging.waiting_for(actor)
-    ]
+    return first(staging.waiting_for(actor), MOST, _candidate)
+
+
+def _candidate(version: ModelVersion) -> Waiting:
+    return Waiting(
+        _("{name} v{n} waits for approval").format(name=version.model.name, n=version.number),
+        f"{reverse('catalog:model', args=[version.model_id])}?version={version.number}",
+        version.created_at,
+        note=_("{tenant} · registered by {who}").format(tenant=version.tenant.name, who=version.author.name),
+        act=_("Look at it"),
+        icon="package",
+        tone="amber",
+        tenant_id=version.tenant_id,
+    )
 
 
 def waiting_transfers(cluster_id: int) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
@@ -116,7 +117,7 @@ def _tell(actor: Actor, version: ModelVersion, new: Stage) -> None:
     )  # fmt: skip
 
 
-def waiting_for(actor: Actor, limit: int = 20) -> list[ModelVersion]:
+def waiting_for(actor: Actor) -> QuerySet[ModelVersion]:
     """Candidates that this actor may approve, oldest first."""
     tenants = actor.tenants_where(Permission.MODEL_REVIEW)
     found = ModelVersion.objects.visible_to(actor).filter(stage=Stage.CANDIDATE)
@@ -124,4 +125,4 @@ def waiting_for(actor: Actor, limit: int = 20) -> list[ModelVersion]:
         found = found.filter(tenant_id__in=tenants)
     if actor.user_pk:
         found = found.exclude(author__id=actor.user_pk)
-    return list(found.select_related("model", "author", "tenant").order_by("pk")[:limit])
+    return found.select_related("model", "author", "tenant").order_by("pk")

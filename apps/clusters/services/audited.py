@@ -44,10 +44,11 @@ def waiting(actor: Actor) -> list[notices.Waiting]:
     if not actor.may(Permission.CLUSTER_REGISTER):
         return []
     wanted = Q(state=Cluster.State.NEW) | Q(state=Cluster.State.READY, warned_days__isnull=False)
-    return [_thing(row, over=row.is_expired) for row in Cluster.objects.visible_to(actor).filter(wanted)[:SHOWN]]
+    return notices.first(Cluster.objects.visible_to(actor).filter(wanted), SHOWN, _thing)
 
 
-def _thing(row: Cluster, *, over: bool) -> notices.Waiting:
+def _thing(row: Cluster) -> notices.Waiting:
+    over = row.is_expired
     link = reverse("clusters:detail", args=[row.slug])
     if not row.is_ready:
         text = _("{cluster} is not ready yet").format(cluster=row.name)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from apps.accounts.types import Actor
@@ -100,6 +100,12 @@ class Room:
     def free(self) -> int:
         return sum(node.free for node in self.nodes)
 
+    @property
+    def product(self) -> str:
+        """What its accelerators are called, where all are of one kind."""
+        names = {product.product for product in self.capacity.products}
+        return names.pop() if len(names) == 1 else ""
+
     def ranks(self, gpus_per_rank: int) -> int:
         """How many ranks of this size would find a place at once."""
         return sum(node.free // gpus_per_rank for node in self.nodes)
@@ -112,20 +118,46 @@ def rooms_of(uses: list[Use]) -> list[Room]:
     return [room for room in rooms if room.capacity.nodes]
 
 
+@dataclass(frozen=True)
+class Chance:
+    """What could start at once in a cluster: it takes both, a quota and room. `use` is the one with the most left of
+    those a person sees there."""
+
+    use: Use
+    room: Room
+
+    @property
+    def gpus(self) -> int:
+        """The largest job that would start now, if its ranks fit into the pieces."""
+        return min(self.use.left, self.room.free)
+
+    @property
+    def by_quota(self) -> bool:
+        """Whether the quota is what limits it, not the cluster."""
+        return self.use.left <= self.room.free
+
+
+def chances_of(uses: list[Use]) -> list[Chance]:
+    """What could start in each of the clusters that answer and in which somebody has a quota, the largest first."""
+    best: dict[int, Use] = {}
+    uses = [use for use in uses if use.limit]
+    for use in sorted(uses, key=lambda use: -use.left):
+        best.setdefault(use.place.cluster_id, use)
+    found = [Chance(best[room.cluster.pk], room) for room in rooms_of(uses)]
+    return sorted(found, key=lambda chance: -chance.gpus)
+
+
 RECENT = timedelta(days=3)
 
 
-def stuck_jobs(actor: Actor, slug: str = "") -> list[Job]:
-    """An actor's own jobs (of one tenant) that need a hand: failed within three days and not cloned since, or with an
-    image that cannot be pulled."""
+def stuck_jobs(actor: Actor) -> QuerySet[Job]:
+    """A person's own jobs that need a hand: failed within three days and not cloned since, or with an image that cannot
+    be pulled."""
     cloned = Job.objects.for_system().filter(cloned_from=OuterRef("pk"))
     failed = Q(phase=Phase.FAILED, ended_at__gt=timezone.now() - RECENT) & ~Exists(cloned)
     unpulled = Q(phase=Phase.STARTING, reason="starting.image")
-    if not actor.user_pk:
-        return []
     own = Job.objects.visible_to(actor).filter(failed | unpulled, owner_id=uuid.UUID(actor.user_pk))
-    own = own.filter(tenant__slug=slug) if slug else own
-    return list(own.select_related("tenant", "placement__cluster").order_by("-id")[:10])
+    return own.select_related("tenant", "placement__cluster").order_by("-id")
 
 
 @dataclass(frozen=True)

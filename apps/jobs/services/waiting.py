@@ -1,4 +1,4 @@
-"""What of jobs and drafts waits for a person's hand."""
+"""What of jobs waits for a person's hand."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.types import Actor
 from apps.jobs.domain.phases import Phase
-from apps.jobs.models import Draft, Job
+from apps.jobs.models import Job
 from apps.jobs.services.messages import reason_text
 from apps.jobs.services.overview import stuck_jobs
-from apps.notices.services import Waiting
+from apps.notices.services import Waiting, first
 
-DRAFTS = 5
+MOST = 10
 
 
 def waiting_for(actor: Actor) -> list[Waiting]:
-    """The actor's own jobs that are stuck, and their drafts that are not submitted."""
-    if not actor.user_pk:
-        return []
-    drafts = Draft.objects.visible_to(actor).filter(submitted_at=None).select_related("tenant").order_by("-updated_at")
-    return [*map(_stuck, stuck_jobs(actor)), *map(_unfinished, drafts[:DRAFTS])]
+    """The actor's own jobs that are stuck."""
+    return first(stuck_jobs(actor), MOST, _stuck) if actor.user_pk else []
 
 
 def _stuck(job: Job) -> Waiting:
@@ -35,17 +32,4 @@ def _stuck(job: Job) -> Waiting:
         icon="alert-triangle" if failed else "hourglass",
         tone="red" if failed else "amber",
         tenant_id=job.tenant_id,
-    )
-
-
-def _unfinished(draft: Draft) -> Waiting:
-    return Waiting(
-        _("{name} is not submitted").format(name=draft.document.get("name") or _("Draft without a name")),
-        reverse("jobs:draft-data", args=[draft.pk]),
-        draft.updated_at,
-        note=draft.tenant.name,
-        act=_("Go on"),
-        icon="pencil",
-        tone="grey",
-        tenant_id=draft.tenant_id,
     )

@@ -3,13 +3,14 @@
 from apps.notices.domain import Kind, Waiting
 from apps.notices.services.inbox import Wish, inbox, mark_all_read, mark_read, unread_count
 from apps.notices.services.telling import Line, kind, kinds, lines, register_words, sentence, tell, topic_of
-from apps.notices.services.waiting import register_waiting, waiting_for
+from apps.notices.services.waiting import first, register_waiting, waiting_for
 
 __all__ = [
     "Kind",
     "Line",
     "Waiting",
     "Wish",
+    "first",
     "inbox",
     "kind",
     "kinds",

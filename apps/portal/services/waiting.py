@@ -14,7 +14,7 @@ from apps.accounts import services as accounts
 from apps.accounts.types import Actor, Permission, Role
 from apps.audit import services as audit
 from apps.clusters import services as clusters
-from apps.notices.services import Waiting
+from apps.notices.services import Waiting, first
 
 LOOKED_BACK = timedelta(days=1)
 COUNTED = 100
@@ -56,15 +56,16 @@ def _silent_clusters(actor: Actor) -> list[Waiting]:
     if not actor.may(Permission.CLUSTER_REGISTER):
         return []
     silent = clusters.visible_to(actor).filter(unreachable_since__isnull=False).order_by("unreachable_since")
-    return [
-        Waiting(
-            _("The cluster {name} does not answer").format(name=cluster.name),
-            reverse("clusters:detail", args=[cluster.slug]),
-            cluster.unreachable_since, act=_("Look at it"), icon="plug-connected-x",
-            tone="red",
-        )
-        for cluster in silent[:SHOWN]
-    ]  # fmt: skip
+    return first(silent, SHOWN, _silent_cluster)
+
+
+def _silent_cluster(cluster: clusters.Cluster) -> Waiting:
+    return Waiting(
+        _("The cluster {name} does not answer").format(name=cluster.name),
+        reverse("clusters:detail", args=[cluster.slug]),
+        cluster.unreachable_since, act=_("Look at it"), icon="plug-connected-x",
+        tone="red",
+    )  # fmt: skip
 
 
 def _ending_tokens(actor: Actor) -> list[Waiting]:

@@ -4,6 +4,7 @@ is a subject such as `job:<id>` or `deployment:<id>`."""
 from apps.quotas.domain.asking import InvalidRequest, Problem, Terms
 from apps.quotas.domain.pool import Pool
 from apps.quotas.domain.states import State
+from apps.quotas.models import QuotaRequest
 from apps.quotas.services.deciding import RIGHTS, approve, deciders, may_decide, offer, reject, why_not
 from apps.quotas.services.holds import Difference, NoRoom, Use, check, release, set_base, take, use, uses
 from apps.quotas.services.ledger import PodUse, book, booked, booked_since
@@ -33,6 +34,7 @@ __all__ = [
     "Pool",
     "PoolFigures",
     "Problem",
+    "QuotaRequest",
     "State",
     "Terms",
     "Use",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Sum
 from django.utils import timezone
 
-from apps.accounts.types import Actor
+from apps.accounts.types import Actor, Permission
 from apps.quotas.domain.bars import Part, bar
 from apps.quotas.domain.impact import Grant, peak
 from apps.quotas.domain.pool import Pool
@@ -46,6 +46,8 @@ class TenantPools:
     slug: str
     name: str
     pools: list[PoolView]
+    may_ask: bool
+    """Whether the reader may ask for more."""
 
 
 def pools_seen(actor: Actor, slug: str = "") -> list[TenantPools]:
@@ -58,9 +60,12 @@ def pools_seen(actor: Actor, slug: str = "") -> list[TenantPools]:
     tenants = {row.tenant_id: row.tenant for row in rows}.values()
     views = _views(rows)
     return [
-        TenantPools(tenant.pk, tenant.slug, tenant.name, [view for view in views if view.use.tenant_id == tenant.pk])
+        TenantPools(
+            tenant.pk, tenant.slug, tenant.name, [view for view in views if view.use.tenant_id == tenant.pk],
+            actor.may(Permission.QUOTA_ASK, tenant.pk),
+        )
         for tenant in tenants
-    ]
+    ]  # fmt: skip
 
 
 def _views(rows: list[Allowance]) -> list[PoolView]:

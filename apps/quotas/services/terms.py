@@ -21,7 +21,7 @@ def offered_terms(request: QuotaRequest) -> Terms:
 def params_of(terms: Terms) -> dict[str, str]:
     """For the sentences of the audit log and of notices."""
     return {
-        "amounts": ", ".join(f"+{amount} {named(pool)}" for pool, amount in sorted(terms.amounts.items()) if amount),
+        "amounts": ", ".join(f"+{amount:,} {named(pool)}" for pool, amount in sorted(terms.amounts.items()) if amount),
         "since": terms.starts_at.isoformat(),
         "until": terms.ends_at.isoformat(),
     }

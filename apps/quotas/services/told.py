@@ -12,6 +12,7 @@ from apps.accounts.types import Actor, Permission
 from apps.notices import services as notices
 from apps.quotas.domain.states import OFFERS, State
 from apps.quotas.models import QuotaRequest
+from apps.quotas.services.reading import titles_of
 from apps.quotas.services.terms import asked_terms, params_of
 from apps.quotas.services.words import moment
 
@@ -75,7 +76,7 @@ def of_decision(request: QuotaRequest, kind: notices.Kind, who: str = "") -> Non
 
 def _tell(people: list[str], kind: notices.Kind, request: QuotaRequest, who: str) -> None:
     link = reverse("quotas:request", args=[request.pk])
-    params = params_of(asked_terms(request))
+    params = params_of(asked_terms(request)) | {"amounts": titles_of([request])[request.pk]}
     notices.tell(
         people, kind, link=link, tenant_id=request.tenant_id, who=who, tenant=request.tenant.name,
         request=str(request), **params,
@@ -93,11 +94,12 @@ def waiting_for(actor: Actor) -> list[notices.Waiting]:
     mine &= ~Q(asker_id=actor.user_pk)
     answers = Q(state__in=OFFERS, asker_id=actor.user_pk)
     found = QuotaRequest.objects.visible_to(actor).filter(mine | answers).select_related("tenant", "asker")
-    return [_waiting(request) for request in found.prefetch_related("items__allowance").order_by("moved_at")[:SHOWN]]
+    found = found.order_by("moved_at")
+    titles = titles_of(found[:SHOWN])
+    return notices.first(found, SHOWN, lambda request: _waiting(request, titles.get(request.pk, "")))
 
 
-def _waiting(request: QuotaRequest) -> notices.Waiting:
-    amounts = ", ".join(f"+{item.amount} {item.allowance.resource}" for item in request.items.all())
+def _waiting(request: QuotaRequest, amounts: str) -> notices.Waiting:
     if request.standing.is_offer:
         text = _("A counter-offer to your request {request} awaits your answer").format(request=request)
         act, icon = _("Answer"), "arrows-left-right"

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from apps.accounts.types import Actor
-from apps.notices.services import Waiting
+from apps.notices.services import Waiting, first
 from apps.serving.domain.phases import Phase
 from apps.serving.models import Deployment
 from apps.serving.services.messages import reason_text
@@ -24,7 +24,7 @@ def waiting_for(actor: Actor) -> list[Waiting]:
     if not actor.user_pk:
         return []
     own = Deployment.objects.visible_to(actor).filter(owner_id=uuid.UUID(actor.user_pk), phase=Phase.FAILED)
-    return [_failed(row) for row in own.filter(phase_at__gt=timezone.now() - RECENT).order_by("-pk")[:MOST]]
+    return first(own.filter(phase_at__gt=timezone.now() - RECENT).order_by("-pk"), MOST, _failed)
 
 
 def _failed(deployment: Deployment) -> Waiting:
