@@ -55,7 +55,7 @@ def running(world: World, **values: Any) -> Job:
 # --- the list ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_page_of_the_list_takes_two_queries_for_any_number_of_jobs(world: World) -> None:
+def test_a_page_of_the_list_takes_three_queries_for_any_number_of_jobs(world: World) -> None:
     client = browser(world.people[Role.VIEWER])
     counts = []
     for _round in range(2):
@@ -66,10 +66,11 @@ def test_a_page_of_the_list_takes_two_queries_for_any_number_of_jobs(world: Worl
             page = client.get(reverse("jobs:list"))
         counts.append(len(queries))
         about = [q["sql"] for q in queries.captured_queries if "jobs_job" in q["sql"] or "streams_point" in q["sql"]]
-        assert len(about) == 2, about
-    assert counts[0] == counts[1] <= 7  # with who is asking, their session, roles, tenants and unread notices
+        assert len(about) == 3, about
+    assert counts[0] == counts[1] <= 8  # with who is asking, their session, roles, tenants and unread notices
     assert text(page).count('<tr id="job-') == 16
     assert "20 of 40" in text(page)
+    assert "<b>16</b> run on <b>32 GPUs</b>" in text(page)
 
 
 def test_older_and_newer_pages_meet_without_gap_or_double(world: World) -> None:
@@ -126,6 +127,8 @@ def test_living_rows_come_anew_and_newer_jobs_are_only_counted(world: World) -> 
     rows = text(client.get(reverse("jobs:list"), {"part": "rows", "id": job.pk}))
     assert rows.count("<tr") == 1
     assert 'hx-swap-oob="true"' in rows
+    assert 'id="jobs-answer" hx-swap-oob' in rows
+    assert "<b>1</b> waits" in rows, "what all of them do comes with it"
     assert "1 new job, show" in text(client.get(reverse("jobs:list"), {"part": "newer", "first": job.pk}))
 
 

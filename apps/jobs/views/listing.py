@@ -12,10 +12,11 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from apps.accounts.types import Permission
-from apps.jobs import services
+from apps.jobs.domain.phases import Phase
 from apps.jobs.forms import STATES, JobFilter
 from apps.jobs.models import Job
-from apps.jobs.services.reading import Progress
+from apps.jobs.services.overview import Going, going_of
+from apps.jobs.services.tally import alive_seen
 
 PAGE = 50
 MOST_ROWS = 100
@@ -24,7 +25,12 @@ MOST_ROWS = 100
 @dataclass(frozen=True)
 class Row:
     job: Job
-    progress: Progress
+    going: Going
+
+    @property
+    def uses(self) -> bool:
+        """Whether it has its GPUs, or holds them while it waits."""
+        return not self.job.state.is_final and self.job.state is not Phase.SUSPENDED
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,12 @@ def jobs(request: HttpRequest) -> HttpResponse:
     match request.GET.get("part"):
         case "rows":
             found = visible.filter(pk__in=request.GET.getlist("id")[:MOST_ROWS])
-            return render(request, "jobs/list.html#live", {"rows": _rows(list(found))})
+            context = {
+                "rows": _rows(list(found)),
+                "alive": alive_seen(actor, request.GET.get("tenant", "")),
+                "oob": True,
+            }
+            return render(request, "jobs/list.html#live", context)
         case "newer":
             first = request.GET.get("first", "")
             newer = _filtered(request, Job.objects.visible_to(actor)).filter(pk__gt=first)
@@ -59,6 +70,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
     page = _page(request, _filtered(request, visible))
     context = {
         "page": page,
+        "alive": alive_seen(actor, request.GET.get("tenant", "")),
         "states": [(key, word) for key, (word, _phases) in STATES.items()],
         "query": _query(request.GET),
         "filtered": any(request.GET.get(name) for name in ("state", "mine", "q")),
@@ -90,8 +102,8 @@ def _page(request: HttpRequest, found: QuerySet[Job]) -> Page:
 
 
 def _rows(some: list[Job]) -> list[Row]:
-    progress = services.progress_of(some)
-    return [Row(job, progress[job.pk]) for job in some]
+    going = going_of(some)
+    return [Row(job, going[job.pk]) for job in some]
 
 
 def _query(asked: QueryDict) -> str:
