@@ -17,7 +17,7 @@ from apps.catalog.services import market
 from apps.clusters.models import Cluster, ClusterNode
 from apps.clusters.services import catalogue, fleet
 from apps.clusters.services.fleet import Filter
-from apps.clusters.services.seen import note_nodes
+from apps.clusters.services.seen import keep_nodes, nodes_unlike, note_nodes
 from apps.clusters.watch.nodes import Inventory
 from apps.clusters.watch.projections import NODES
 from apps.jobs.domain.manifests import JOB_LABEL
@@ -138,6 +138,17 @@ def test_only_what_changed_is_written_and_told(world: World) -> None:
     assert set(ClusterNode.objects.values_list("name", flat=True)) == {"a"}
 
 
+def test_thousands_of_nodes_are_written_in_parts_between_which_the_lease_can_be_renewed(world: World) -> None:
+    cluster_id = world.place.cluster_id
+    note_nodes(cluster_id, [node(f"old-{n}") for n in range(3)])
+    seen = [node(f"gpu-{n:04d}") for n in range(1200)]
+    parts = list(nodes_unlike(cluster_id, seen).parts())
+    assert [(len(part.changed), len(part.gone)) for part in parts] == [(0, 3), (500, 0), (500, 0), (200, 0)]
+    for part in parts:
+        keep_nodes(cluster_id, part)
+    assert not nodes_unlike(cluster_id, seen)
+
+
 def test_an_entry_of_operators_counts_at_the_next_look(world: World) -> None:
     document = {
         "metadata": {"name": "n", "uid": "n", "resourceVersion": "1"},
@@ -147,18 +158,18 @@ def test_an_entry_of_operators_counts_at_the_next_look(world: World) -> None:
         },
     }  # fmt: skip
     one, inventory = NODES.decode(json.dumps(document)), Inventory(world.place.cluster_id)
-    inventory.note([one], [])
+    keep_nodes(world.place.cluster_id, inventory.unlike([one], []))
     assert ClusterNode.objects.get().total == 0
     client = browser(world.people[Role.OPERATOR])
     form = {"slug": "tpu9", "name": "TPU 9", "counts": "device", "resources": "next.example/*", "memory": "96 GB"}
     assert client.post("/fleet/accelerators/new", {**form, "memory": "much"}).status_code == 422
     assert client.post("/fleet/accelerators/new", {**form, "link_name": "Mesh"}).status_code == 422
     assert client.post("/fleet/accelerators/new", form).status_code == 302
-    inventory.note([one], [])
+    keep_nodes(world.place.cluster_id, inventory.unlike([one], []))
     seen = ClusterNode.objects.get()
     assert (seen.total, seen.product, seen.device_memory) == (4, "TPU 9", 96 * 10**9)
     assert catalogue.remove_accelerator(WATCH, "tpu9")
-    inventory.note([one], [])
+    keep_nodes(world.place.cluster_id, inventory.unlike([one], []))
     assert ClusterNode.objects.get().total == 0
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TypeVar
 
 from django.db import transaction
 from django.db.models import Q
@@ -66,22 +67,58 @@ def note_silence(cluster_id: int, reason: str) -> None:
         hint(ALL)
 
 
+@dataclass(frozen=True)
+class Unlike:
+    """Nodes that are other than they are kept, and the names of those that are gone."""
+
+    changed: Sequence[SeenNode] = ()
+    gone: Sequence[str] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.gone)
+
+    def parts(self) -> Iterator[Unlike]:
+        """The same in parts, each small enough to be written at once."""
+        for names in _sliced(self.gone):
+            yield Unlike(gone=names)
+        for nodes in _sliced(self.changed):
+            yield Unlike(changed=nodes)
+
+
+PART = 500
+T = TypeVar("T")
+
+
+def _sliced(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[first : first + PART] for first in range(0, len(items), PART))
+
+
+def nodes_unlike(cluster_id: int, seen: Iterable[SeenNode]) -> Unlike:
+    """What the snapshot has to learn; it is compared by digests, which take their time for thousands of nodes."""
+    known = dict(ClusterNode.objects.for_system().filter(cluster_id=cluster_id).values_list("name", "digest"))
+    fresh = {node.name: node for node in seen}
+    changed = [node for node in fresh.values() if known.get(node.name) != node.digest]
+    return Unlike(changed, sorted(known.keys() - fresh.keys()))
+
+
 @transaction.atomic
+def keep_nodes(cluster_id: int, found: Unlike) -> None:
+    """Make so much of the snapshot equal to what is there now. Pages hear of it."""
+    rows = [_node(cluster_id, node) for node in found.changed]
+    ClusterNode.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["cluster", "name"], update_fields=_WRITTEN, batch_size=PART
+    )
+    if found.gone:
+        ClusterNode.objects.for_system().filter(cluster_id=cluster_id, name__in=found.gone).delete()
+    hint(f"cluster.{cluster_id}")
+
+
 def note_nodes(cluster_id: int, seen: Iterable[SeenNode]) -> bool:
     """Make the snapshot equal to what is there now; True (and a hint) if anything changed."""
-    rows = ClusterNode.objects.for_system().filter(cluster_id=cluster_id)
-    known = dict(rows.values_list("name", "digest"))
-    fresh = {node.name: node for node in seen}
-    changed = [_node(cluster_id, node) for node in fresh.values() if known.get(node.name) != node.digest]
-    gone = known.keys() - fresh.keys()
-    ClusterNode.objects.bulk_create(
-        changed, update_conflicts=True, unique_fields=["cluster", "name"], update_fields=_WRITTEN, batch_size=500
-    )
-    if gone:
-        rows.filter(name__in=gone).delete()
-    if changed or gone:
-        hint(f"cluster.{cluster_id}")
-    return bool(changed or gone)
+    found = nodes_unlike(cluster_id, seen)
+    if found:
+        keep_nodes(cluster_id, found)
+    return bool(found)
 
 
 _SPACE = [field.name for field in fields(NodeSpace)]

@@ -20,6 +20,7 @@ from apps.adapters.kubernetes.endpoint import Endpoint
 from apps.adapters.kubernetes.stream import Expired, Listed, StreamReader
 from apps.clusters.services import note_answer, note_silence
 from apps.clusters.services.registry import PodEnd, WorkloadKind, WorkloadObject, workloads
+from apps.clusters.services.seen import keep_nodes
 from apps.clusters.watch import projections
 from apps.clusters.watch.database import Writer, in_thread
 from apps.clusters.watch.follow import Follower, Run, Target
@@ -264,7 +265,11 @@ class ClusterWatch:
         while True:
             self._nodes_changed.clear()
             try:
-                await self.write(inventory.note, list(self._nodes.store.values()), list(self._pods.store.values()))
+                pods = list(self._pods.store.values())
+                found = await in_thread(inventory.unlike, list(self._nodes.store.values()), pods)
+                await self.write(self._around.note, self.cluster_id)
+                for part in found.parts():
+                    await self.write(keep_nodes, self.cluster_id, part)
             except DatabaseError as error:
                 log.warning("nodes_unwritten", cluster=self.cluster_id, error=str(error)[:200])
                 self._nodes_changed.set()

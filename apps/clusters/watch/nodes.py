@@ -13,7 +13,7 @@ from apps.clusters.domain.nodes import CPU, MEMORY, TEXT_LIMIT, RawPod, SeenNode
 from apps.clusters.domain.quantity import thousandths, whole
 from apps.clusters.services.catalogue import catalogue
 from apps.clusters.services.registry import workloads
-from apps.clusters.services.seen import note_nodes
+from apps.clusters.services.seen import Unlike, nodes_unlike
 from apps.clusters.watch.projections import ENDED, Container, Node, Pod
 from apps.clusters.watch.queues import Around
 
@@ -28,15 +28,14 @@ class Inventory:
     _seen: dict[str, tuple[object, SeenNode]] = field(default_factory=dict)
     _pods: dict[str, tuple[str, RawPod]] = field(default_factory=dict)
 
-    def note(self, nodes: list[Node], pods: list[Pod]) -> bool:
-        """Read and write down; True if anything changed. Talks to the database."""
+    def unlike(self, nodes: list[Node], pods: list[Pod]) -> Unlike:
+        """Read them, and find what is kept otherwise. Asks the database, in no transaction: the first look at
+        thousands of nodes takes seconds, for which nothing may be locked."""
         known = catalogue()
         if known != self._catalogue:
             self._catalogue = known
             self._seen.clear()
-        if self.around is not None:
-            self.around.note(self.cluster_id)
-        return note_nodes(self.cluster_id, self.read(nodes, pods, known))
+        return nodes_unlike(self.cluster_id, self.read(nodes, pods, known))
 
     def read(self, nodes: Iterable[Node], pods: Iterable[Pod], known: Catalogue) -> list[SeenNode]:
         """Each node as it is now; a pod counts from being bound until it has ended."""
