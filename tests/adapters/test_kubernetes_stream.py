@@ -90,6 +90,23 @@ async def test_a_half_open_watch_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
         assert time.monotonic() - began < 2
 
 
+async def test_a_watch_that_stops_being_http_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands between writes a page of its own into the stream."""
+    monkeypatch.setattr(stream, "SILENCE_SECONDS", 0.5)
+
+    def script(call: Exchange) -> None:
+        call.begin()
+        call.chunk(event("ADDED", "a", 2))
+        time.sleep(0.2)
+        call.wfile.write(b"<html>Bad gateway</html>")
+        call.wfile.flush()
+        time.sleep(3)
+
+    with scripted(script) as server, pytest.raises(Unavailable):
+        async with asyncio.timeout(10):
+            await watched(server.url)
+
+
 async def test_one_odd_object_does_not_hide_the_others() -> None:
     def script(call: Exchange) -> None:
         call.begin()

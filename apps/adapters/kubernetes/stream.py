@@ -1,16 +1,18 @@
-"""Lists, watches and logs as raw bytes, for the watch process: httpx for the wire, msgspec for the fields asked for."""
+"""Lists, watches and logs as raw bytes, for the watch process: aiohttp for the wire, msgspec for the fields asked for.
+
+An API server sends each event as a chunk of its own; aiohttp takes chunks apart in C, many in one go.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Hashable
+from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar, cast
 
-import httpx
+import aiohttp
 import msgspec
 
 from apps.adapters.errors import OutsideError, Unavailable
@@ -24,6 +26,7 @@ WATCH_SECONDS = 50
 """The server ends a quiet watch before we would take it for dead; going on from the last version costs nothing."""
 PAGE = 500
 EVENT_LIMIT = 16 << 20
+READ_BYTES = 256 << 10
 
 T = TypeVar("T")
 
@@ -76,8 +79,7 @@ _LISTED = msgspec.json.Decoder(Listed)
 _VERSION = msgspec.json.Decoder(_Version)
 
 
-@dataclass(frozen=True)
-class Event(Generic[T]):
+class Event(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """`type` is ADDED, MODIFIED, DELETED or BOOKMARK; a bookmark has no object, only a version."""
 
     type: str
@@ -93,18 +95,17 @@ class StreamReader:
         # One thread a cluster: a secrets server that hangs must not hold up what is done for the others.
         self._tokens = ThreadPoolExecutor(1, "token")
         self._bucket = Bucket()
-        self._http = httpx.AsyncClient(
-            base_url=endpoint.server,
+        self._http = aiohttp.ClientSession(
             headers={"User-Agent": objects.FIELD_MANAGER, "Accept": "application/json", "Accept-Encoding": "identity"},
-            verify=endpoint.tls() or False,
-            trust_env=False,
-            follow_redirects=False,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
+            connector=aiohttp.TCPConnector(ssl=endpoint.tls() or False, limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            read_bufsize=READ_BYTES,
         )
 
     async def close(self) -> None:
         self._tokens.shutdown(wait=False, cancel_futures=True)
-        await self._http.aclose()
+        await self._http.close()
 
     async def version(self) -> str:
         """The server's version; a cheap sign of life."""
@@ -137,8 +138,11 @@ class StreamReader:
         )
         whole = _whole(cast("Hashable", decoder.type))
         async with self._stream(objects.checked(path), query) as response:
-            async for line in _lines(response):
-                yield _event(line, whole, path)
+            rest = b""
+            async for chunk in _chunks(response, SILENCE_SECONDS):
+                lines, rest = _lines(rest, chunk)
+                for line in lines:
+                    yield _event(line, whole, path)
 
     async def log(self, path: str, container: str, **params: str | int | bool) -> AsyncGenerator[bytes]:
         """The log of a container as chunks of any size; `path` is the pod's. Nothing at all when it has no node yet.
@@ -148,7 +152,7 @@ class StreamReader:
         query = objects.query(container=container, **params)
         silence = SILENCE_SECONDS if params.get("follow") else READ_SECONDS
         async with self._stream(f"{objects.checked(path)}/log", query, silence) as response:
-            async for chunk in response.aiter_raw():
+            async for chunk in _chunks(response, silence):
                 yield chunk
 
     async def metadata(self, path: str) -> Meta:
@@ -157,35 +161,35 @@ class StreamReader:
 
     async def _read(self, path: str, query: list[tuple[str, str]], decoder: msgspec.json.Decoder[T]) -> T:
         async with self._stream(path, query, silence=READ_SECONDS) as response:
-            return decoder.decode(await response.aread())
+            return decoder.decode(await _body(response))
 
     @asynccontextmanager
     async def _stream(
         self, path: str, query: list[tuple[str, str]], silence: float | None = None
-    ) -> AsyncIterator[httpx.Response]:
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         try:
             response = await self._opened(path, query, silence or SILENCE_SECONDS)
             try:
                 yield response
             finally:
-                await response.aclose()
-        except (httpx.HTTPError, httpx.StreamError, OSError, msgspec.DecodeError) as error:
+                response.close()  # what was read to its end has given its connection back by now
+        except (aiohttp.ClientError, OSError, msgspec.DecodeError) as error:
             text = f"The API server's stream broke ({type(error).__name__}): {error}"
             raise Unavailable(answers.cut(text)) from error
 
-    async def _opened(self, path: str, query: list[tuple[str, str]], silence: float) -> httpx.Response:
+    async def _opened(self, path: str, query: list[tuple[str, str]], silence: float) -> aiohttp.ClientResponse:
         """Open a stream with the token at hand, or once more with a newer one; raise what a refusal stands for."""
         await asyncio.sleep(self._bucket.reserve())
         token = await self._token(fresh=False)
         response = await self._send(path, query, silence, token)
-        if response.is_success:
+        if response.status // 100 == 2:
             return response
         answer = await _refusal(response, path)
         if answers.is_credential_fault(answer):
             newer = await self._token(fresh=True)
             if newer != token:
                 response = await self._send(path, query, silence, newer)
-                if response.is_success:
+                if response.status // 100 == 2:
                     return response
                 answer = await _refusal(response, path)
         if answer.code == 410:
@@ -197,12 +201,16 @@ class StreamReader:
         ask = partial(self._endpoint.token_source, fresh=fresh)
         return await asyncio.get_running_loop().run_in_executor(self._tokens, ask)
 
-    async def _send(self, path: str, query: list[tuple[str, str]], silence: float, token: str) -> httpx.Response:
-        timeout = httpx.Timeout(connect=CONNECT_SECONDS, read=silence, write=READ_SECONDS, pool=READ_SECONDS)
-        request = self._http.build_request(
-            "GET", path, params=tuple(query), headers={"Authorization": f"Bearer {token}"}, timeout=timeout
+    async def _send(
+        self, path: str, query: list[tuple[str, str]], silence: float, token: str
+    ) -> aiohttp.ClientResponse:
+        return await self._http.get(
+            self._endpoint.server.rstrip("/") + path,
+            params=query,
+            headers={"Authorization": f"Bearer {token}"},
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=silence),
         )
-        return await self._http.send(request, stream=True)
 
 
 @lru_cache(maxsize=64)
@@ -241,25 +249,30 @@ def _decoded(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw) -> T | None:
         return None
 
 
-async def _refusal(response: httpx.Response, path: str) -> answers.Answer:
+async def _refusal(response: aiohttp.ClientResponse, path: str) -> answers.Answer:
     try:
-        return answers.read(response.status_code, response.headers, await response.aread(), path)
+        return answers.read(response.status, response.headers, await _body(response), path)
     finally:
-        await response.aclose()
+        response.close()
 
 
-async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
-    """Complete lines; one that never ends is refused before it fills the memory."""
-    rest = bytearray()
-    async for chunk in response.aiter_raw():
-        end = chunk.rfind(b"\n")
-        if end < 0:
-            rest += chunk
-            if len(rest) > EVENT_LIMIT:
-                raise Unavailable("The API server sent an event without end.")
-            continue
-        lines = (bytes(rest) + chunk[:end]).split(b"\n")
-        rest = bytearray(chunk[end + 1 :])
-        for line in lines:
-            if line.strip():
-                yield line
+async def _body(response: aiohttp.ClientResponse) -> bytes:
+    return b"".join([chunk async for chunk in _chunks(response, READ_SECONDS)])
+
+
+async def _chunks(response: aiohttp.ClientResponse, silence: float) -> AsyncIterator[bytes]:
+    """What came since the last one. Where a body stops being HTTP, aiohttp forgets its own limit of silence."""
+    while True:
+        async with asyncio.timeout(silence):
+            chunk = await response.content.readany()
+        if not chunk:
+            return
+        yield chunk
+
+
+def _lines(rest: bytes, chunk: bytes) -> tuple[Iterator[bytes], bytes]:
+    """The complete lines, and the beginning of one; one that never ends is refused before it fills the memory."""
+    *lines, rest = (rest + chunk).split(b"\n")
+    if len(rest) > EVENT_LIMIT:
+        raise Unavailable("The API server sent an event without end.")
+    return filter(bytes.strip, lines), rest
