@@ -1,7 +1,7 @@
 // The loss card: one curve for each attempt, the newest in colour; the raw values faint behind their mean.
 
 import uPlot from "../vendor/uplot/uPlot.esm.js";
-import { Curves, number } from "./lib/curves.js";
+import { Curves, lowerBound, number } from "./lib/curves.js";
 
 const DRAW_MS = 250;
 const MOST_POINTS = 20000;
@@ -109,9 +109,11 @@ export class LossChart {
   #draw() {
     const drawn = this.curves.drawn(this.weight);
     this.empty.hidden = this.curves.size > 0;
-    const [, past, save] = this.card.querySelectorAll(".key");
+    this.drawn = drawn;
+    const [, past, save, broke] = this.card.querySelectorAll(".key");
     past.hidden = drawn.length < 2;
     save.hidden = this.saves.size === 0;
+    broke.hidden = !this.#broken().length;
     if (!drawn.length) return;
     const shape = drawn.map(({ attempt }) => attempt).join();
     if (!this.plot || this.shape !== shape) this.#build();
@@ -187,14 +189,30 @@ export class LossChart {
     this.tip.hidden = point === null;
     if (!point) return;
     const { step, attempt, value } = point;
-    this.tip.textContent = this.card.dataset.tip
-      .replace("{step}", this.number.format(step))
-      .replace("{attempt}", attempt)
-      .replace("{value}", value === null ? "NaN" : this.number.format(value));
+    const words = this.card.dataset;
+    const shown = (one) => (one === null || one === undefined ? "NaN" : this.number.format(one));
+    const lines = [line("b", words.step.replace("{step}", this.number.format(step)))];
+    lines.push(line("div", words.tip.replace("{value}", shown(value)).replace("{mean}", shown(this.#mean(attempt, step)))));
+    if (this.curves.attempts.size > 1) lines.push(line("div", words.attempt.replace("{attempt}", attempt), "quiet"));
+    this.tip.replaceChildren(...lines);
     const { left, top } = this.plot.cursor;
     const right = left > this.plot.over.clientWidth - 190;
     this.tip.style.left = `${left + this.plot.over.offsetLeft + (right ? -170 : 24)}px`;
     this.tip.style.top = `${Math.max(4, top)}px`;
+  }
+
+  #mean(attempt, step) {
+    const curve = this.drawn?.find((one) => one.attempt === attempt);
+    return curve?.means[lowerBound(curve.steps, step)];
+  }
+
+  /** The attempts that broke, as the head of the page says, each with its last point. */
+  #broken() {
+    const told = document.getElementById("state")?.dataset.broke ?? "";
+    return told.split(" ").filter(Boolean).map(Number).flatMap((attempt) => {
+      const curve = this.drawn?.find((one) => one.attempt === attempt);
+      return curve?.steps.length ? [{ attempt, step: curve.steps.at(-1), value: curve.means.findLast((one) => one !== null) }] : [];
+    });
   }
 
   #picked() {
@@ -215,6 +233,25 @@ export class LossChart {
     ctx.fillStyle = this.colours.now;
     for (const at of [...this.saves].map(x).filter(inside)) triangle(ctx, at, bottom, 4.5 * size);
     ctx.fillStyle = this.colours.red;
+    for (const { attempt, step, value } of this.#broken()) {
+      const at = x(step);
+      if (!inside(at) || value === undefined) continue;
+      ctx.save();
+      ctx.strokeStyle = this.colours.red;
+      ctx.setLineDash([3 * size, 3 * size]);
+      ctx.beginPath();
+      ctx.moveTo(at, bbox.top);
+      ctx.lineTo(at, bottom);
+      ctx.stroke();
+      ctx.restore();
+      ctx.beginPath();
+      ctx.arc(at, this.plot.valToPos(value, "y", true), 4 * size, 0, 2 * Math.PI);
+      ctx.fill();
+      ctx.font = `${11 * size}px ${getComputedStyle(document.documentElement).getPropertyValue("--sans")}`;
+      ctx.textAlign = "left";
+      ctx.textBaseline = "alphabetic";
+      ctx.fillText(this.card.dataset.broke.replace("{attempt}", attempt), at + 6 * size, bbox.top + 12 * size);
+    }
     for (const { odd } of this.curves.attempts.values()) {
       for (const at of odd.map(x).filter(inside)) ctx.fillRect(at - size, bbox.top, 2 * size, bbox.height);
     }
@@ -257,4 +294,11 @@ function triangle(ctx, x, bottom, size) {
   ctx.lineTo(x + size, bottom);
   ctx.lineTo(x - size, bottom);
   ctx.fill();
+}
+
+function line(tag, text, name = "") {
+  const element = document.createElement(tag);
+  element.className = name;
+  element.textContent = text;
+  return element;
 }

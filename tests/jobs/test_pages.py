@@ -227,11 +227,33 @@ def test_what_moves_with_every_step_comes_by_itself(world: World) -> None:
     streams.record_points(job.topic, 1, [("loss", 21, 2.0, timezone.now())])
     steps = text(client.get(reverse("jobs:detail", args=[job.pk]), {"part": "steps"}))
     assert "Step <b>21</b> of 40" in steps
-    assert steps.count("hx-swap-oob") == 2
+    assert steps.count("hx-swap-oob") == 3
     assert "<button" not in steps, "whoever stands on a button stays there"
     rows = text(client.get(reverse("jobs:detail", args=[job.pk]), {"part": "ranks"}))
     assert rows.strip().startswith("<tr>")
     assert "5 min" in rows
+
+
+def test_a_restart_is_told_with_its_reason_and_what_it_cost(world: World) -> None:
+    job = running(world)
+    now, broke = timezone.now(), {"reason": "failed.exit", "reason_params": {"rank": 1, "code": 137}}
+    JobPhase.objects.create(job=job, phase=Phase.RESTARTING, attempt=2, at=now - timedelta(minutes=3), **broke)
+    JobPhase.objects.create(job=job, phase=Phase.RUNNING, attempt=2, at=now - timedelta(minutes=2))
+    Job.objects.update(attempt=2)
+    streams.record_points(job.topic, 2, [("loss", step, 2.0, now + timedelta(seconds=step)) for step in range(15, 30)])
+    page = text(browser(world.scientist).get(reverse("jobs:detail", args=[job.pk])))
+    assert "Restarted once." in page
+    assert "Rank 1 ended with exit code 137" in page
+    assert "with step 15; 6 steps were made again." in page, "20 was the last before it broke"
+    assert 'data-broke="1 "' in page
+
+
+def test_the_pace_is_read_from_the_log_and_gpu_hours_count_from_a_place_on(world: World) -> None:
+    job = running(world)
+    streams.record_points(job.topic, 1, [("tokens_per_second", step, 21500.0, timezone.now()) for step in (19, 20)])
+    pace = browser(world.scientist).get(reverse("jobs:detail", args=[job.pk])).context["pace"]
+    assert (pace.tokens, pace.step_seconds) == (21500, 2)
+    assert pace.gpu_hours == pytest.approx(2 * 6 / 60, rel=0.02), "two GPUs for six minutes, its time to start included"
 
 
 def test_a_job_that_is_being_suspended_can_go_on_and_says_so(world: World) -> None:

@@ -51,11 +51,24 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class Break:
+    """A run that broke and was begun again: `x` in percent, `back` when its next attempt ran, `attempt` the one that
+    broke."""
+
+    x: float
+    at: datetime
+    back: datetime | None
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class Picture:
     """`now` in percent; beyond it lies what is to come, up to `ready` (None when nobody knows, then now is the end)."""
 
     parts: list[Part]
     attempts: list[Attempt]
+    breaks: list[Break]
     now: float
     start: datetime
     at: datetime
@@ -104,7 +117,17 @@ def picture_of(stretches: Sequence[Stretch], at: datetime, ready: datetime | Non
         tone = "past" if past else _TONES[stretch.phase]
         parts.append(Part(x, max(round(end - x, 2), NARROWEST), tone, stretch, past))
     running = next((stretch.start for stretch in stretches if stretch.phase is Phase.RUNNING), None)
-    return Picture(parts, _attempts(parts, at), place(at), start, at, running, ready, ended)
+    return Picture(parts, _attempts(parts, at), _breaks(parts), place(at), start, at, running, ready, ended)
+
+
+def _breaks(parts: Sequence[Part]) -> list[Break]:
+    found = []
+    for index, part in enumerate(parts):
+        if part.stretch.phase is Phase.RESTARTING:
+            later = (p.stretch.start for p in parts[index:] if p.stretch.phase is Phase.RUNNING)
+            stretch = part.stretch
+            found.append(Break(part.x, stretch.start, next(later, None), stretch.attempt - 1, stretch.reason))
+    return found
 
 
 def _attempts(parts: Sequence[Part], at: datetime) -> list[Attempt]:

@@ -20,7 +20,8 @@ from apps.jobs.models import Job
 from apps.jobs.services import holding
 from apps.jobs.services.messages import PHASES
 from apps.jobs.services.overview import going_of
-from apps.jobs.services.picture import picture_of
+from apps.jobs.services.pace import pace_of
+from apps.jobs.services.picture import Picture, picture_of
 from apps.jobs.services.registering import may_have_checkpoint
 from apps.jobs.views.wizard import to_yaml
 from apps.quotas import services as quotas
@@ -56,10 +57,11 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
 
 
 def _state(request: HttpRequest, job: Job) -> dict[str, Any]:
-    nodes = _nodes(job)
+    nodes, paced = _nodes(job), _pace(job)
     return {
         "job": job,
-        **_pace(job),
+        **paced,
+        "went_on": _went_on(job, paced["picture"]),
         "nodes": nodes,
         "placed": [node for node, _ranks in nodes if node],
         "may_submit": request.actor.may(Permission.JOB_SUBMIT, job.tenant_id),
@@ -72,9 +74,20 @@ def _state(request: HttpRequest, job: Job) -> dict[str, Any]:
 
 def _pace(job: Job) -> dict[str, Any]:
     going = going_of([job])[job.pk]
-    at = job.ended_at or timezone.now()
-    picture = picture_of(services.timeline_of(job), at, going.ready, ended=job.ended_at is not None)
-    return {"going": going, "picture": picture}
+    at, stretches = job.ended_at or timezone.now(), services.timeline_of(job)
+    picture = picture_of(stretches, at, going.ready, ended=job.ended_at is not None)
+    return {"going": going, "picture": picture, "pace": pace_of(job, stretches, at, going.ready)}
+
+
+def _went_on(job: Job, picture: Picture | None) -> dict[str, int]:
+    """Where the attempt after the last break began, and how many steps it made again."""
+    if picture is None or not picture.breaks:
+        return {}
+    spans, broke = streams.spans(job.topic, "loss"), picture.breaks[-1].attempt
+    if broke not in spans or broke + 1 not in spans:
+        return {}
+    (_first, last), (first, _last) = spans[broke], spans[broke + 1]
+    return {"step": first, "lost": max(0, last - first + 1)}
 
 
 def _nodes(job: Job) -> list[tuple[str, list[int]]]:
@@ -98,17 +111,19 @@ def _buttons(request: HttpRequest, job: Job) -> dict[str, Any]:
 
 
 def _tab(job: Job, tab: str) -> dict[str, Any]:
-    context: dict[str, Any] = {"tab": tab, "tabs": [(key, key == tab) for key in TABS]}
+    ranks, history = list(services.ranks_of(job)), services.history_of(job)
+    counts = {"ranks": len(ranks), "history": len(history)}
+    context: dict[str, Any] = {"tab": tab, "tabs": [(key, counts.get(key), key == tab) for key in TABS]}
     match tab:
         case "manifests":
             context["manifests"] = [(item["kind"], to_yaml(item)) for item in services.manifests_of(job)]
         case "history":
             context["history"] = [
                 (move, Phase(move.phase), services.reason_text(move.reason, move.reason_params) if move.reason else "")
-                for move in services.history_of(job)
+                for move in history
             ]
         case _:
-            context["ranks"] = list(services.ranks_of(job))
+            context["ranks"] = ranks
     return context
 
 

@@ -4,7 +4,7 @@ from apps.streams.domain.frames import Gap, LivePoint, LogFrame, LogLine, Points
 from apps.streams.services.buffer import Move, after, append, forget, page, tail, wrote
 from apps.streams.services.hints import hint, revoked
 from apps.streams.services.live import LiveBuffer
-from apps.streams.services.points import LastPoint, latest, recent, record_points, series, series_names
+from apps.streams.services.points import LastPoint, latest, recent, record_points, series, series_names, spans
 from apps.streams.services.topics import may_follow, register_topic, topic_kinds
 from apps.streams.services.words import LOG_WORDS
 
@@ -33,6 +33,7 @@ __all__ = [
     "revoked",
     "series",
     "series_names",
+    "spans",
     "tail",
     "topic_kinds",
     "wrote",

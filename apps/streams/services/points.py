@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from django.db import connection
+from django.db.models import Max, Min
 
 from apps.streams.domain.downsample import thin
 from apps.streams.domain.frames import jsonable
@@ -64,6 +65,12 @@ def series(topic: str, name: str, *, width: int = 1000) -> list[dict[str, Any]]:
             }
         )
     return curves
+
+
+def spans(topic: str, name: str) -> dict[int, tuple[int, int]]:
+    """The first and the last step of a series, by attempt."""
+    rows = Point.objects.filter(topic=topic, series=name).order_by().values_list("attempt")
+    return {attempt: (first, last) for attempt, first, last in rows.annotate(Min("step"), Max("step"))}
 
 
 _LATEST = """
