@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+
 import structlog
-from celery import current_app
+from celery import Task, current_app
+from celery.signals import task_prerun
+from django.conf import settings
 from django.db import transaction
 from kombu.exceptions import OperationalError
+from redis import Redis, RedisError
 
 log = structlog.get_logger(__name__)
+
+AGAIN_SECONDS = 20
+"""A message that nobody took up for so long may be sent once more: it may be lost."""
+ANSWER_SECONDS = 2.0
 
 
 def wake(task: str, *args: int | str) -> None:
@@ -16,8 +26,33 @@ def wake(task: str, *args: int | str) -> None:
 
 
 def send(task: str, *args: int | str) -> None:
-    """Send now. A broker that is away is logged and forgotten; the sweep finds the row."""
+    """Send now, unless the same message waits already: whoever takes that up sees what happened meanwhile, and workers
+    that fall behind find one message for a row, not one for each change. A broker that is away is logged and
+    forgotten; the sweep finds the row."""
     try:
-        current_app.send_task(task, args=args, ignore_result=True, retry=False)
-    except (OperationalError, OSError) as error:
+        if _marks().set(_mark(task, args), 1, nx=True, ex=AGAIN_SECONDS):
+            current_app.send_task(task, args=args, ignore_result=True, retry=False)
+    except (OperationalError, RedisError, OSError) as error:
         log.warning("wake_lost", task=task, error=str(error))
+
+
+def take_up(task: Task, args: Sequence[int | str], **_: object) -> None:
+    """In a worker, before a message's work begins: what happens from now on is another message."""
+    try:
+        _marks().delete(_mark(task.name, args))
+    except RedisError as error:
+        log.warning("mark_stays", task=task.name, error=str(error))
+
+
+task_prerun.connect(take_up)
+
+
+def _mark(task: str, args: Sequence[int | str]) -> str:
+    return ":".join(("waits", task, *map(str, args)))
+
+
+@functools.cache
+def _marks() -> Redis:
+    return Redis.from_url(
+        settings.CELERY_BROKER_URL, socket_timeout=ANSWER_SECONDS, socket_connect_timeout=ANSWER_SECONDS
+    )

@@ -1,0 +1,47 @@
+"""Messages that wake background work."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.conf import settings
+from redis import Redis
+
+from apps.adapters import broker
+from maasportal.celery import app
+
+TASK = "jobs.reconcile_job"
+
+
+@pytest.fixture
+def waiting() -> Iterator[Callable[[], int]]:
+    """How many messages wait in a queue of this test's own."""
+    redis, before, name = Redis.from_url(settings.CELERY_BROKER_URL), app.conf.task_default_queue, f"q{uuid.uuid4()}"
+    app.conf.task_default_queue = name
+    app.amqp.__dict__.pop("queues", None)
+    try:
+        yield lambda: redis.llen(name)
+    finally:
+        app.conf.task_default_queue = before
+        app.amqp.__dict__.pop("queues", None)
+        redis.delete(name)
+
+
+def test_a_row_that_changes_often_waits_once(waiting: Callable[[], int]) -> None:
+    """Workers that fall behind would else find thousands of messages before that of a new row."""
+    first, second = str(uuid.uuid4()), str(uuid.uuid4())
+    for _change in range(5):
+        broker.send(TASK, first)
+    broker.send(TASK, second)
+    assert waiting() == 2
+
+
+def test_a_change_after_the_work_began_is_another_message(db: None, waiting: Callable[[], int]) -> None:
+    row = str(uuid.uuid4())
+    broker.send(TASK, row)
+    app.loader.import_default_modules()
+    app.tasks[TASK].apply(args=[row])  # runs here, with the signals of a worker
+    broker.send(TASK, row)
+    assert waiting() == 2
