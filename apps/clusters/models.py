@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from apps.accounts.types import Actor, Permission
-from apps.clusters.domain.checks import WARN_DAYS, Check, Operator, days_left, passes
+from apps.clusters.domain.checks import WARN_DAYS, Check, Operator, days_left, is_rejected, passes
 from apps.clusters.domain.profile import Profile
 from apps.clusters.domain.profile import read as read_profile
 
@@ -49,8 +49,8 @@ class Cluster(models.Model):
     Only the watch process writes the four columns of what was seen; `unreachable_since` is null while it answers.
     `uid` tells one cluster from another at the same address. `checks` and `operators` are what was found with the
     credential in use (`Check.to_row`, `Operator.to_row`); `account` and `expires_at` what that says of itself.
-    `warned_days` is the nearest end that operators were told of. `profile` is what they say of it (`Profile.to_row`).
-    `due_at` is when a worker looks at it next.
+    `warned_days` is the nearest end that operators were told of, 0 also where the cluster rejects the credential.
+    `profile` is what they say of it (`Profile.to_row`). `due_at` is when a worker looks at it next.
     """
 
     class State(models.TextChoices):
@@ -115,6 +115,11 @@ class Cluster(models.Model):
     def is_sound(self) -> bool:
         """Whether nothing was found that the portal cannot do without; true while nothing was looked at."""
         return not self.checks or passes(self.found)
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether the cluster did not take the credential in use when it was last looked at."""
+        return is_rejected(self.found)
 
     @property
     def operators_found(self) -> list[Operator]:

@@ -283,6 +283,26 @@ def test_operators_are_told_at_14_and_3_days_and_at_the_end_once_each(world: Wor
     assert [str(pk) for pk in people] == [world.actor(Role.OPERATOR).user_pk]
 
 
+def test_operators_are_told_once_when_the_credential_in_use_is_rejected(world: World, kubeconfig: str) -> None:
+    """At the second look: a cluster that has just started rejects for a moment what it will take."""
+    cluster = entered(world, access_of(kubeconfig))
+    connect.vault().write(cluster.credential_path, {"token": "revoked"})
+    services.note_silence(cluster.pk, "Unauthorized")
+    assert cluster.pk in services.due_clusters()
+    told = []
+    for _ in range(3):
+        reconcile.tend(cluster.pk)
+        told.append(Notice.objects.filter(kind="cluster.credential-rejected").count())
+        Cluster.objects.for_system().filter(pk=cluster.pk).update(due_at=timezone.now())
+    assert told == [0, 1, 1]
+    client = browser(world.people[Role.OPERATOR])
+    assert "It has rejected the portal's credential since" in client.get("/clusters/train-n/").content.decode()
+    assert "Credential is rejected" in client.get("/clusters/").content.decode()
+    services.renew(world.actor(Role.OPERATOR), cluster=cluster, access=access_of(kubeconfig))
+    work_off()
+    assert "Credential is rejected" not in client.get("/clusters/").content.decode()
+
+
 def test_removal_forgets_the_credential_and_the_row(world: World, kubeconfig: str) -> None:
     cluster, operator = entered(world, access_of(kubeconfig)), world.actor(Role.OPERATOR)
     with pytest.raises(services.WrongName):

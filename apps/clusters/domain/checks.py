@@ -86,6 +86,11 @@ def passes(checks: Iterable[Check]) -> bool:
     return all(states.get(key) in (PASSED, WARNED) for key in NEEDED)
 
 
+def is_rejected(checks: Iterable[Check]) -> bool:
+    """Whether the cluster answers, but does not take the token."""
+    return any((check.key, check.state, check.code) == ("identity", FAILED, "refused") for check in checks)
+
+
 def version_of(text: str) -> tuple[int, int] | None:
     """Major and minor of `v1.36.1`, `1.15.0-rc1`; None for a text that begins otherwise."""
     found = re.match(r"v?(\d{1,4})\.(\d{1,4})", text)

@@ -55,6 +55,13 @@ TOLD_EXPIRED = notices.kind(
     icon="key-off",
     tone="red",
 )
+TOLD_REJECTED = notices.kind(
+    "cluster.credential-rejected",
+    _("{cluster} does not take the portal's credential any more: enter a new one"),
+    name=_("A cluster rejects the credential in use"),
+    icon="key-off",
+    tone="red",
+)
 TOLD_REFUSED = notices.kind(
     "cluster.credential-refused",
     _("The credential that you entered for {cluster} was not taken into use: {failed}"),

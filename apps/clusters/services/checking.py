@@ -15,9 +15,16 @@ from django.utils import timezone
 from apps.accounts import services as accounts
 from apps.accounts.types import Actor, Permission
 from apps.audit import services as audit
-from apps.clusters.domain.checks import FAILED, Check, Operator, due_warning, passes
+from apps.clusters.domain.checks import FAILED, Check, Operator, due_warning, is_rejected, passes
 from apps.clusters.models import Cluster, ClusterEntry
-from apps.clusters.services.actions import ACCEPTED, REFUSED, TOLD_EXPIRED, TOLD_EXPIRING, TOLD_REFUSED
+from apps.clusters.services.actions import (
+    ACCEPTED,
+    REFUSED,
+    TOLD_EXPIRED,
+    TOLD_EXPIRING,
+    TOLD_REFUSED,
+    TOLD_REJECTED,
+)
 from apps.clusters.services.registration import ALL
 from apps.notices import services as notices
 from apps.streams.services import hint
@@ -26,6 +33,8 @@ SYSTEM = Actor.system("clusters")
 KEPT = timedelta(days=1)
 """How long a token that failed is kept, so that it can be checked again once what was wrong is mended."""
 LOOK_AGAIN, RETRY = timedelta(hours=1), timedelta(minutes=1)
+SURE = timedelta(seconds=15)
+"""A cluster that has just started rejects for a moment what it will take: it is asked again before people are told."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +119,24 @@ def keep(cluster: Cluster, findings: Findings) -> None:
     before = [(one.key, one.state, one.code) for one in cluster.found]
     here.update(**_found(findings))
     warn(cluster.pk)
+    if is_rejected(findings.checks):
+        _note_rejection(cluster)
+    elif cluster.is_rejected and not cluster.is_expired:
+        here.update(warned_days=None)
     if before != [(one.key, one.state, one.code) for one in findings.checks]:
         hint(cluster.topic)
         hint(ALL)
+
+
+def _note_rejection(cluster: Cluster) -> None:
+    """Tell operators once, when the credential was rejected at two looks in a row."""
+    here = Cluster.objects.for_system().filter(pk=cluster.pk)
+    if not cluster.is_rejected:
+        here.update(due_at=timezone.now() + SURE)
+    elif here.exclude(warned_days=0).update(warned_days=0):
+        people = accounts.people_with(Permission.CLUSTER_REGISTER, None)
+        link = reverse("clusters:detail", args=[cluster.slug])
+        notices.tell(people, TOLD_REJECTED, link=link, cluster=cluster.name)
 
 
 def _found(findings: Findings) -> dict[str, object]:

@@ -60,9 +60,10 @@ def note_answer(cluster_id: int, version: str) -> None:
 
 @transaction.atomic
 def note_silence(cluster_id: int, reason: str) -> None:
-    """The cluster does not answer. The first moment of a silence is kept; pages hear of it once."""
+    """The cluster does not answer. The first moment of a silence is kept; pages hear of it once, and a worker looks at
+    it at once: perhaps it answers, but does not take the credential any more."""
     rows = Cluster.objects.for_system().filter(pk=cluster_id, unreachable_since=None)
-    if rows.update(unreachable_since=Now(), unreachable_reason=reason[:REASON_LIMIT]):
+    if rows.update(unreachable_since=Now(), unreachable_reason=reason[:REASON_LIMIT], due_at=Now()):
         hint(f"cluster.{cluster_id}")
         hint(ALL)
 

@@ -115,6 +115,8 @@ def look_of(cluster: Cluster) -> Look:
         return "blue", "loader-2", _("Not ready yet")
     if cluster.is_expired:
         return "red", "key-off", _("Credential is over")
+    if cluster.is_rejected:
+        return "red", "key-off", _("Credential is rejected")
     if cluster.unreachable_since:
         return "red", "plug-connected-x", pgettext_lazy("of a cluster", "Down")
     if cluster.maintenance_since:
