@@ -39,9 +39,6 @@ def pace_of(job: Job, stretches: Sequence[Stretch], at: datetime, ready: datetim
     topic = job.topic
     tokens = streams.recent([topic], "tokens_per_second", SHOWN).get(topic, [])
     steps = streams.recent([topic], "loss", SHOWN).get(topic, [])
-    last = {
-        name: streams.latest([topic], name).get(topic) for name in ("grad_norm", "learning_rate", "gpu_utilisation")
-    }
     values = [point.value for point in tokens]
     hours = sum(
         ((stretch.end or at) - stretch.start).total_seconds() / 3600
@@ -49,13 +46,20 @@ def pace_of(job: Job, stretches: Sequence[Stretch], at: datetime, ready: datetim
         if stretch.phase in ON_NODES
     )
     return Pace(
-        sum(values) / len(values) if values else None,
-        values,
-        _step_seconds(steps),
-        *(point.value if point else None for point in last.values()),
+        tokens=sum(values) / len(values) if values else None,
+        trend=values,
+        step_seconds=_step_seconds(steps),
+        grad_norm=_last(topic, "grad_norm"),
+        learning_rate=_last(topic, "learning_rate"),
+        gpu_use=_last(topic, "gpu_utilisation"),
         gpu_hours=job.gpus * hours,
         gpu_hours_in_all=job.gpus * (hours + (ready - at).total_seconds() / 3600) if ready else None,
     )
+
+
+def _last(topic: str, series: str) -> float | None:
+    point = streams.latest([topic], series).get(topic)
+    return point.value if point else None
 
 
 def _step_seconds(points: list[streams.LastPoint]) -> float | None:
