@@ -68,8 +68,8 @@ class VersionSerializer(serializers.ModelSerializer[ModelVersion]):
 
     def get_transfer(self, version: ModelVersion) -> dict[str, Any] | None:
         """How the files come: phase, bytes received of total, and why it is so."""
-        transfer = services.transfer_for(version)
-        if transfer is None or version.is_ready:
+        transfer = None if version.is_ready else services.transfer_for(version)
+        if transfer is None:
             return None
         return {
             "phase": transfer.phase,
@@ -155,15 +155,14 @@ class ModelView(GenericAPIView[RegisteredModel]):
 
 class VersionsView(GenericAPIView[ModelVersion]):
     serializer_class = VersionSerializer
-    pagination_class = None
 
     @extend_schema(operation_id="list_versions", responses=VersionSerializer(many=True))
     def get(self, request: Request, pk: str) -> Response:
         """The versions of a model that this person may see, newest first."""
         model = _model(request, pk)
-        versions = services.versions_visible(_actor(request)).filter(model=model)
-        rows = versions.select_related("model", "tenant").order_by("-number")[:200]
-        return Response(VersionSerializer(rows, many=True).data)
+        versions = services.versions_of(_actor(request), model).select_related("model", "tenant")
+        page = self.paginate_queryset(versions)
+        return self.get_paginated_response(VersionSerializer(page, many=True).data)
 
 
 class VersionView(GenericAPIView[ModelVersion]):
@@ -221,7 +220,7 @@ class FileView(GenericAPIView[StoredFile]):
     def get(self, request: Request, pk: str, number: int, path: str) -> HttpResponse | StreamingHttpResponse:
         """The bytes of one file; `Range: bytes=N-` goes on where a download was broken off."""
         version = _version(request, pk, number)
-        file = next((one for one in services.files_of(version) if one.path == path), None)
+        file = services.file_of(version, path)
         if file is None or not version.is_ready:
             raise exceptions.NotFound
         services.note_download(_actor(request), version=version, file=file)

@@ -6,12 +6,13 @@ from typing import Any, cast
 
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import exceptions, serializers, status
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts import services as accounts
 from apps.accounts.types import Actor, Permission
 from apps.clusters import services as clusters
 from apps.tenants import services
@@ -59,6 +60,14 @@ class PlacementSerializer(serializers.ModelSerializer[Placement]):
             "tenant", "name", "cluster", "namespace", "queue", "accelerator", "state", "problem", "steps", "looked_at",
             "ready_at",
         )  # fmt: skip
+
+
+class MemberSerializer(serializers.Serializer[Any]):
+    """Somebody in a tenant, as the identity provider said at the last look."""
+
+    id = serializers.CharField(source="user_id")
+    name = serializers.CharField(source="user.name")
+    role = serializers.CharField()
 
 
 class RequestSerializer(serializers.ModelSerializer[TenantRequest]):
@@ -122,6 +131,24 @@ class TenantView(GenericAPIView[Placement]):
         if not found:
             raise exceptions.NotFound(_("There is no such object, or it is not yours to see."))
         return Response(PlacementSerializer(found, many=True).data)
+
+
+class MembersView(GenericAPIView[Any]):
+    serializer_class = MemberSerializer
+
+    @extend_schema(
+        operation_id="list_tenant_members",
+        responses=MemberSerializer(many=True),
+        parameters=[OpenApiParameter("q", str, description="What the name contains.")],
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        """Who is in a tenant, who came last first."""
+        place = Placement.objects.visible_to(_actor(request)).filter(tenant__slug=slug).first()
+        if place is None:
+            raise exceptions.NotFound(_("There is no such object, or it is not yours to see."))
+        found = accounts.members_of(place.tenant_id, accounts.searched(request.query_params, "q"))
+        page = self.paginate_queryset(found)
+        return self.get_paginated_response(MemberSerializer(page, many=True).data)
 
 
 class RestoreView(GenericAPIView[Placement]):

@@ -19,6 +19,7 @@ urlpatterns = [
 api_patterns = [
     path("tenants", api.TenantsView.as_view(), name="tenants"),
     path("tenants/<slug:slug>", api.TenantView.as_view(), name="tenant"),
+    path("tenants/<slug:slug>/members", api.MembersView.as_view(), name="tenant-members"),
     path("tenants/<slug:slug>/<slug:cluster>/restore", api.RestoreView.as_view(), name="tenant-restore"),
     path("tenants/<slug:slug>/<slug:cluster>/look", api.LookView.as_view(), name="tenant-look"),
     path("tenants/<slug:slug>/<slug:cluster>/remove", api.RemoveView.as_view(), name="tenant-remove"),

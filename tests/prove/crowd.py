@@ -6,11 +6,13 @@ from datetime import timedelta
 
 from django.db import connection
 from django.db.models import AutoField, Model
+from django.test import Client
 from django.utils import timezone
 
-from apps.accounts.models import Tenant, User
+from apps.accounts.domain import Role
+from apps.accounts.models import ApiToken, Membership, ProviderSession, Tenant, User
 from apps.audit.models import Entry
-from apps.catalog.models import ModelVersion, RegisteredModel
+from apps.catalog.models import Blob, ModelVersion, RegisteredModel, StageChange, StoredFile
 from apps.notices.models import Notice
 from apps.quotas.models import Allowance, QuotaRequest, RequestItem
 from apps.quotas.services import State
@@ -18,10 +20,12 @@ from apps.secrets.models import Secret
 from apps.serving.models import Deployment
 from apps.tenants.models import Placement, TenantRequest
 from tests import factories
+from tests.pages import session_of
 
 ROWS = 10_000
 KEY = "'01Z' || lpad(n::text, 23, '0')"
 """Sorts after every id that is made before the year 2100."""
+PERSON = "lpad(to_hex(n), 32, '0')::uuid"
 
 
 def _multiply(row: Model, **different: str) -> None:
@@ -45,6 +49,7 @@ def gather(scientist: User, place: Placement, version: ModelVersion) -> None:
     """Each with a name, a state and figures of its own, as far as lists show them."""
     _work(scientist, place, version)
     _team(scientist, place)
+    _people(scientist, place.tenant)
     told = {"user": scientist, "tenant": place.tenant, "kind": "job.stopped", "link": "/jobs/"}
     params = {"name": "night", "by": "Lars Lindqvist"}
     notice = Notice.objects.create(**told, digest="0", params=params)
@@ -68,6 +73,12 @@ def _work(owner: User, place: Placement, version: ModelVersion) -> None:
         due_at="NULL",
     )
     _multiply(factories.draft(owner, tenant), id="gen_random_uuid()", job_id=KEY)
+    _multiply(version, id=KEY, number="n + 1", note="'run ' || n", stage=_one_of("draft", "candidate", "approved"))
+    Blob.objects.create(pk="f" * 64, size=217_944)
+    file = StoredFile.objects.create(version=version, path="shard-0-of-10000.npy", digest="f" * 64, size=217_944)
+    _multiply(file, path="'shard-' || n || '-of-10000.npy'")
+    change = StageChange.objects.create(version=version, old="draft", new="candidate", by=owner, comment="Once more.")
+    _multiply(change)
     model = RegisteredModel.objects.create(
         tenant=tenant, name="model", licence="Apache-2.0", created_by=owner, visibility="public", stage="approved",
         format="safetensors", tags=["chat", "中文"],
@@ -113,3 +124,17 @@ def _team(owner: User, place: Placement) -> None:
         slug="wish-0", name="Wish", gpus=1, cluster=cluster, reason="As many as there are.", asked_by=owner
     )
     _multiply(asked, slug="'wish-' || n", gpus="n")
+
+
+def _people(owner: User, tenant: Tenant) -> None:
+    now = timezone.now()
+    token = ApiToken.objects.create(
+        user=owner, name="evaluation", prefix="mp_Zx81kQw", digest="0", expires_at=now + timedelta(days=90)
+    )
+    _multiply(token, name="'evaluation-' || n", digest="n::text", revoked_at="CASE WHEN mod(n, 3) = 0 THEN now() END")
+    session_of(Client(), owner)
+    session = ProviderSession.objects.filter(user=owner).latest("pk")
+    _multiply(session, session_key="'s' || n", agent="'Mozilla/5.0 (X11; Linux x86_64) Firefox/' || n")
+    member = factories.user("member", Role.VIEWER, tenant)
+    _multiply(member, id=PERSON, sub="'member-' || n", name="'Member 成员 ' || n")
+    _multiply(Membership.objects.get(user=member), user_id=PERSON)

@@ -104,7 +104,7 @@ def test_the_next_version_brings_only_what_is_new_and_stays_when_its_job_is_stop
     assert await_files(rest, second, "ready", "failed")["files"] == "ready"
     rest.act(registered["job"], "stop")
     rest.await_phase(registered["job"], "stopped")
-    assert [one["number"] for one in rest.get(f"models/{registered['model']}/versions")] == [2, 1]
+    assert [one["number"] for one in rest.get(f"models/{registered['model']}/versions")["results"]] == [2, 1]
 
 
 def test_a_job_without_a_checkpoint_says_so_and_may_be_tried_again(registered: dict[str, Any], stack: Stack) -> None:

@@ -29,6 +29,11 @@ LISTS = {
     "tenant-requests": (OPERATOR, "/tenant-requests/"),
     "audit": ("auditor", "/audit/"),
     "inbox": (S, "/inbox/"),
+    "settings": (S, "/settings/"),
+    "members": (S, "/tenants/nlp/"),
+    "versions": (S, "/models/{served_model}/?tab=versions"),
+    "files": (S, "/models/{served_model}/?version=1&tab=files"),
+    "stages": (S, "/models/{served_model}/?version=1&tab=history"),
 }
 WHOLE = {"drafts": (S, "/drafts/"), "home": (S, "/"), "home-operator": (OPERATOR, "/")}
 """Pages that show the newest of many and need no further ones."""
@@ -50,7 +55,8 @@ def crowded(portal: Portal, django_db_blocker: Any) -> Portal:
 
 @pytest.mark.parametrize("name", [*LISTS, *WHOLE])
 def test_a_list_of_ten_thousand_holds(name: str, crowded: Portal, chrome: Browser) -> None:
-    person, path = (LISTS | WHOLE)[name]
+    person, address = (LISTS | WHOLE)[name]
+    path = address.format(**crowded.seeds.names)
     cookie = crowded.seeds.cookies[person]
     faults: list[str] = []
     shots: list[tuple[int, bytes]] = []
@@ -70,10 +76,11 @@ def test_a_list_of_ten_thousand_holds(name: str, crowded: Portal, chrome: Browse
 
 def _leads_on(client: httpx.Client, path: str, first: str) -> list[str]:
     """What is wrong with the way to the page after the first."""
-    older = re.search(r'href="([^"]*\?[^"]*before=[^"]+)"', first)
-    if older is None:
-        return ["no way to older rows"]
-    answer = client.get(urljoin(path, html.unescape(older[1])))
-    if answer.status_code != 200 or "after=" not in answer.text:
+    on = re.search(r'href="([^"]*\?[^"]*(before|after)=[^"]+)" rel="next"', first)
+    if on is None:
+        return ["no way to further rows"]
+    answer = client.get(urljoin(path, html.unescape(on[1])))
+    back = "after" if on[2] == "before" else "before"
+    if answer.status_code != 200 or not re.search(rf'[?&;-]{back}=[^"]+" rel="prev"', answer.text):
         return [f"the next page answers {answer.status_code}, or leads not back"]
     return []

@@ -1,5 +1,6 @@
 """Use-cases around people: their sessions, their tokens, and who they are for other apps."""
 
+from apps.accounts.services.paging import Listing, Page, searched
 from apps.accounts.services.people import (
     actor_of,
     audit_names,
@@ -29,7 +30,6 @@ from apps.accounts.services.sessions import (
     with_userinfo,
 )
 from apps.accounts.services.tenants import (
-    Member,
     actor_named,
     ensure_tenant,
     groups_of_tenant,
@@ -37,11 +37,12 @@ from apps.accounts.services.tenants import (
     tenant_id_of,
     tenant_of,
 )
-from apps.accounts.services.tokens import create_token, revoke_token, token_user, tokens_of
+from apps.accounts.services.tokens import create_token, ending_tokens, revoke_token, token_user, tokens_of
 
 __all__ = [
     "Granted",
-    "Member",
+    "Listing",
+    "Page",
     "Standing",
     "actor_named",
     "actor_of",
@@ -51,6 +52,7 @@ __all__ = [
     "end_at_provider",
     "end_own_session",
     "end_session",
+    "ending_tokens",
     "ensure_tenant",
     "groups_of_tenant",
     "id_token_hint",
@@ -64,6 +66,7 @@ __all__ = [
     "refuse_sign_in",
     "revoke_token",
     "revoked",
+    "searched",
     "session_actor",
     "sessions_of",
     "set_preferences",

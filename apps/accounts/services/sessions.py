@@ -17,6 +17,7 @@ from django.conf import settings
 from django.contrib import auth
 from django.core.cache import cache
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -223,10 +224,10 @@ def end_session(session_key: str) -> None:
         _end([row], SIGNED_OUT, by=Actor(row.user.audit_id, row.user.name))
 
 
-def sessions_of(actor: Actor) -> list[ProviderSession]:
-    """An actor's open browser sessions, the one used last first."""
+def sessions_of(actor: Actor) -> QuerySet[ProviderSession]:
+    """An actor's open browser sessions, the newest first."""
     rows = ProviderSession.objects.filter(user_id=actor.user_pk, used_at__gte=_idle_since(timezone.now()))
-    return list(rows.order_by("-used_at").defer("id_token", "refresh_token"))
+    return rows.order_by("-pk").defer("id_token", "refresh_token")
 
 
 @use_case(SESSION_ENDED)

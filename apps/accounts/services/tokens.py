@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -58,11 +58,17 @@ def revoke_token(actor: Actor, token_id: int) -> None:
         record(TOKEN_REVOKED, actor, f"token:{token_id}", name=token.name)
 
 
-def tokens_of(actor: Actor) -> list[ApiToken]:
+def tokens_of(actor: Actor, named: str = "") -> QuerySet[ApiToken]:
     """An actor's own tokens, newest first, those that ended within 30 days among them."""
     recent = timezone.now() - timedelta(days=30)
-    own = ApiToken.objects.filter(user_id=actor.user_pk, expires_at__gt=recent)
-    return list(own.exclude(revoked_at__lt=recent))
+    own = ApiToken.objects.filter(user_id=actor.user_pk, expires_at__gt=recent).exclude(revoked_at__lt=recent)
+    return own.filter(name__icontains=named) if named else own
+
+
+def ending_tokens(actor: Actor, until: datetime) -> QuerySet[ApiToken]:
+    """An actor's own tokens that scripts have used and that end by then, the first to end first."""
+    good = ApiToken.objects.filter(user_id=actor.user_pk, revoked_at=None, expires_at__gt=timezone.now())
+    return good.filter(expires_at__lt=until, last_used_at__isnull=False).order_by("expires_at")
 
 
 def token_user(clear: str) -> tuple[User, ApiToken] | None:

@@ -20,6 +20,9 @@ from apps.accounts.scoping import public
 from apps.accounts.types import PERMISSION_NAMES, ROLE_NAMES, Actor, Role
 from apps.accounts.views import answers
 
+TOKENS = services.Listing("tokens", size=20)
+SESSIONS = services.Listing("sessions", size=20)
+
 
 @never_cache
 @require_GET
@@ -36,12 +39,14 @@ def _page(
 ) -> HttpResponse:
     """The settings page, with a form as it was sent when that could not be taken (then 422)."""
     actor: Actor = request.actor  # type: ignore[attr-defined]
+    named = services.searched(request.GET, "token")
     context = {
         "preferences_form": preferences_form or PreferencesForm.of(request.user),  # type: ignore[arg-type]
         "token_form": token_form or TokenForm(),
         "clear_token": clear_token,
-        "tokens": services.tokens_of(actor),
-        "sessions": services.sessions_of(actor),
+        "named": named,
+        "tokens": TOKENS.page(services.tokens_of(actor, named), request.GET),
+        "sessions": SESSIONS.page(services.sessions_of(actor), request.GET),
         "this_session": request.session.session_key,
         "roles": _roles(actor),
     }

@@ -13,6 +13,7 @@ from apps.catalog.services.editing import InUse, Said, WrongName, delete_model, 
 from apps.catalog.services.grants import NotReady, close_transfers, open_transfer
 from apps.catalog.services.reading import (
     content,
+    file_of,
     files_of,
     models_of,
     stages_of,
@@ -49,6 +50,7 @@ __all__ = [
     "delete_model",
     "edit_model",
     "fault_text",
+    "file_of",
     "files_of",
     "form_context",
     "html_of",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from django.db.models import QuerySet
+
 from apps.accounts.types import Actor
 from apps.adapters.storage import storage
 from apps.catalog.models import ModelVersion, ModelVersionQuerySet, RegisteredModel, StageChange, StoredFile, Transfer
@@ -24,10 +26,10 @@ def versions_visible(actor: Actor) -> ModelVersionQuerySet:
     return ModelVersion.objects.visible_to(actor)
 
 
-def versions_of(actor: Actor, model: RegisteredModel) -> list[ModelVersion]:
+def versions_of(actor: Actor, model: RegisteredModel) -> ModelVersionQuerySet:
     """The versions of a model that this actor may see, newest first."""
     found = ModelVersion.objects.visible_to(actor).filter(model=model)
-    return list(found.select_related("author").order_by("-number"))
+    return found.select_related("author").order_by("-number")
 
 
 def models_of(actor: Actor, tenant_id: int) -> list[RegisteredModel]:
@@ -36,9 +38,14 @@ def models_of(actor: Actor, tenant_id: int) -> list[RegisteredModel]:
     return list(found.order_by("-changed_at")[:200])
 
 
-def files_of(version: ModelVersion) -> list[StoredFile]:
+def files_of(version: ModelVersion) -> QuerySet[StoredFile]:
     """The files of a version by path: `path`, `digest` (SHA-256 in hex), `size` in bytes."""
-    return list(StoredFile.objects.filter(version=version))
+    return StoredFile.objects.filter(version=version)
+
+
+def file_of(version: ModelVersion, path: str) -> StoredFile | None:
+    """The file of that path; no file has a NUL in its path, and the database takes none."""
+    return None if "\0" in path else files_of(version).filter(path=path).first()
 
 
 def content(file: StoredFile, start: int = 0) -> Iterator[bytes]:
@@ -51,6 +58,6 @@ def transfer_for(version: ModelVersion) -> Transfer | None:
     return Transfer.objects.filter(version=version).order_by("-pk").first()
 
 
-def stages_of(version: ModelVersion) -> list[StageChange]:
+def stages_of(version: ModelVersion) -> QuerySet[StageChange]:
     """The history of a version's stage, newest first."""
-    return list(StageChange.objects.filter(version=version).select_related("by"))
+    return StageChange.objects.filter(version=version).select_related("by")

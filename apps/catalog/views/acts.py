@@ -13,10 +13,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from apps.accounts.types import Permission
 from apps.adapters.errors import NotFound, Unavailable
 from apps.catalog import services
-from apps.catalog.models import StoredFile
 from apps.catalog.services import words
 from apps.catalog.services.sending import streamed
 from apps.catalog.views.model import model_of, version_of
+
+MOST_USES = 20
 
 
 def _page(version: services.ModelVersion) -> str:
@@ -61,7 +62,7 @@ def again(request: HttpRequest, model_id: str, number: int) -> HttpResponse:
 def file(request: HttpRequest, model_id: str, number: int, path: str) -> HttpResponse | StreamingHttpResponse:
     """One file of a version, to be saved."""
     version = version_of(request, model_id, number)
-    found: StoredFile | None = next((one for one in services.files_of(version) if one.path == path), None)
+    found = services.file_of(version, path)
     if found is None or not version.is_ready:
         raise Http404
     services.note_download(request.actor, version=version, file=found)
@@ -119,7 +120,8 @@ def delete(request: HttpRequest, model_id: str) -> HttpResponse:
         else:
             messages.success(request, _("{name} is deleted.").format(name=model.name))
             return redirect("catalog:list")
-    versions = services.versions_of(request.actor, model)
-    uses = services.uses_of([one.pk for one in versions])
-    context = {"model": model, "versions": versions, "uses": uses, "wrong": wrong}
+    versions = list(services.versions_of(request.actor, model).values_list("pk", flat=True))
+    uses = services.uses_of(versions)
+    context = {"model": model, "versions": versions, "uses": uses[:MOST_USES], "wrong": wrong}
+    context["more_uses"] = max(len(uses) - MOST_USES, 0)
     return render(request, "catalog/delete.html", context, status=409 if request.method == "POST" and uses else 200)

@@ -8,6 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
+from apps.accounts import services as accounts
 from apps.accounts.types import Permission
 from apps.catalog import services
 from apps.catalog.domain.fit import BESIDE, places
@@ -15,6 +16,9 @@ from apps.catalog.domain.stages import Stage, Visibility
 from apps.catalog.models import ModelVersion, RegisteredModel, Transfer
 from apps.catalog.services import lineage, market, words
 
+VERSIONS = accounts.Listing(key="number")
+FILES = accounts.Listing(key="path", rising=True)
+CHANGES = accounts.Listing()
 TABS = ("card", "versions", "files", "history")
 
 
@@ -33,30 +37,31 @@ def model(request: HttpRequest, model_id: str) -> HttpResponse:
     """The page, or what it asks for again: `?part=state` is everything that follows the model, `?part=fits` where it
     fits now."""
     found = model_of(request, model_id)
-    versions = services.versions_of(request.actor, found)
-    version = _chosen(request, found, versions)
+    version = _chosen(request, found)
     match request.GET.get("part"):
         case "fits":
             return render(request, "catalog/model.html#fits", _fits(request, version))
         case "state":
-            return render(request, "catalog/model.html#state", page_context(request, version, versions))
-    return render(request, "catalog/model.html", page_context(request, version, versions))
+            return render(request, "catalog/model.html#state", page_context(request, version))
+    return render(request, "catalog/model.html", page_context(request, version))
 
 
-def _chosen(request: HttpRequest, found: RegisteredModel, versions: list[ModelVersion]) -> ModelVersion:
+def _chosen(request: HttpRequest, found: RegisteredModel) -> ModelVersion:
     """The version the address names, else the newest of those that have come farthest."""
+    versions = services.versions_of(request.actor, found)
     asked = request.GET.get("version", "")
     if asked:
-        version = next((one for one in versions if str(one.number) == asked), None)
+        is_number = asked.isascii() and asked.isdecimal() and len(asked) < 10
+        version = versions.filter(number=int(asked)).first() if is_number else None
     else:
-        version = next((one for one in versions if one.stage == found.stage), versions[0] if versions else None)
+        version = versions.filter(stage=found.stage).first() or versions.first()
     if version is None:
         raise Http404
     version.model = found
     return version
 
 
-def page_context(request: HttpRequest, version: ModelVersion, versions: list[ModelVersion]) -> dict[str, Any]:
+def page_context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
     actor, found = request.actor, version.model
     uses = services.uses_of([version.pk])
     tone, icon = words.STAGE_LOOKS[Stage(version.stage)]
@@ -75,7 +80,7 @@ def page_context(request: HttpRequest, version: ModelVersion, versions: list[Mod
         "may_deploy": actor.may(Permission.DEPLOYMENT_CREATE) and version.stage != Stage.WITHDRAWN,
         "moving": moving(request, version),
         **_fits(request, version),
-        **_tab(request, found, version, versions),
+        **_tab(request, found, version),
     }
 
 
@@ -106,9 +111,7 @@ def _fits(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
     }
 
 
-def _tab(
-    request: HttpRequest, found: RegisteredModel, version: ModelVersion, versions: list[ModelVersion]
-) -> dict[str, Any]:
+def _tab(request: HttpRequest, found: RegisteredModel, version: ModelVersion) -> dict[str, Any]:
     tab = request.GET.get("tab", "")
     tab = tab if tab in TABS else TABS[0]
     names = {"card": words.FIELDS["card"], "versions": words.TABS["versions"], "files": words.TABS["files"],
@@ -117,13 +120,17 @@ def _tab(
     match tab:
         case "versions":
             looks = {stage.value: (*look, words.STAGES[stage]) for stage, look in words.STAGE_LOOKS.items()}
-            context["versions"] = [(one, looks[one.stage]) for one in versions]
+            versions = VERSIONS.page(services.versions_of(request.actor, found), request.GET)
+            context["versions"] = [(one, looks[one.stage]) for one in versions.rows]
+            context["page"] = versions
         case "files":
-            context["files"] = services.files_of(version)
+            files = FILES.page(services.files_of(version), request.GET)
+            context["files"], context["page"] = files.rows, files
             context["unopened"] = version.facts.get("unopened", [])
         case "history":
-            changes = services.stages_of(version)
-            context["changes"] = [(one, words.stage_name(one.old), words.stage_name(one.new)) for one in changes]
+            changes = CHANGES.page(services.stages_of(version), request.GET)
+            context["changes"] = [(one, words.stage_name(one.old), words.stage_name(one.new)) for one in changes.rows]
+            context["page"] = changes
         case _:
             context["card"] = services.html_of(found.card)
     return context

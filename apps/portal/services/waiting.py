@@ -70,12 +70,7 @@ def _silent_cluster(cluster: clusters.Cluster) -> Waiting:
 
 def _ending_tokens(actor: Actor) -> list[Waiting]:
     """Tokens that scripts may still need tomorrow."""
-    now = timezone.now()
-    ending = [
-        token
-        for token in accounts.tokens_of(actor)
-        if token.revoked_at is None and now < token.expires_at < now + SOON and token.last_used_at is not None
-    ]
+    ending = accounts.ending_tokens(actor, timezone.now() + SOON)
     return [
         Waiting(
             _("The API token “{name}” ends soon").format(name=token.name), reverse("accounts:settings"),

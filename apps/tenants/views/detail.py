@@ -13,14 +13,14 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from apps.accounts import services as accounts
-from apps.accounts.types import ROLE_NAMES, Permission
+from apps.accounts.types import ROLE_NAMES, Permission, Role
 from apps.quotas import services as quotas
 from apps.tenants import services
 from apps.tenants.domain.drift import APPLIED, DONE, Found
 from apps.tenants.models import Placement, TenantRequest
 from apps.tenants.services import words
 
-MEMBERS = 50
+MEMBERS = accounts.Listing("members", key="place", rising=True, size=20)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,9 @@ def detail(request: HttpRequest, slug: str) -> HttpResponse:
     """The page; `?part=live` is what of it changes by itself."""
     places = [_shown(placement) for placement in _places(request, slug)]
     tenant, actor = places[0].placement.tenant, request.actor
-    members = accounts.members_of(tenant.pk, MEMBERS + 1)
+    named = accounts.searched(request.GET, "member")
+    everybody = accounts.members_of(tenant.pk)
+    members = MEMBERS.page(accounts.members_of(tenant.pk, named), request.GET)
     groups = accounts.groups_of_tenant(slug)
     requests = TenantRequest.objects.visible_to(actor).filter(slug=slug).select_related("asked_by").order_by("-pk")
     context = {
@@ -88,8 +90,10 @@ def detail(request: HttpRequest, slug: str) -> HttpResponse:
         "may_repair": actor.may(Permission.TENANT_REPAIR, tenant.pk),
         "may_remove": actor.may(Permission.TENANT_REMOVE, tenant.pk),
         "reach": services.reach(),
-        "members": [(member, ROLE_NAMES[member.role]) for member in members[:MEMBERS]],
-        "more_members": len(members) > MEMBERS,
+        "named": named,
+        "members": [(member, ROLE_NAMES[Role(member.role)]) for member in members.rows],
+        "members_page": members,
+        "member_count": everybody.count(),
         "groups": [(group, ROLE_NAMES[role]) for role, group in groups.items()],
         "requests": [(one, words.REQUESTS[one.state]) for one in requests[:3]],
         "is_demo": settings.DEMO,

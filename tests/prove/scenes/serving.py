@@ -63,7 +63,13 @@ def seed(world: World, me: User) -> dict[str, Any]:
             reason="stopped.by",
             params={"name": me.name},
         )
-    return {"served_version": version.pk, "ready": ready.pk, "loading": loading.pk, "crashed": crashed.pk}
+    return {
+        "served_version": version.pk,
+        "served_model": version.model_id,
+        "ready": ready.pk,
+        "loading": loading.pk,
+        "crashed": crashed.pk,
+    }
 
 
 def _one(owner: User, version: ModelVersion, name: str, phases: list[Phase], **values: Any) -> Deployment:
