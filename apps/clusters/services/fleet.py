@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from django.db.models import F, Q, QuerySet
@@ -12,7 +12,7 @@ from django.db.models import F, Q, QuerySet
 from apps.accounts.types import Actor, Permission
 from apps.clusters.domain.accelerators import Accelerator
 from apps.clusters.domain.capacity import Capacity, Need, NodeSpace, Piece, by_pool, capacity_of, largest_gang, pieces
-from apps.clusters.domain.nodes import ILL, Problem, kubelet_lag
+from apps.clusters.domain.nodes import ILL, Condition, Problem, kubelet_lag
 from apps.clusters.models import Cluster, ClusterNode
 from apps.clusters.services.catalogue import catalogue
 from apps.clusters.services.registry import Link, Owner, Owners, owners, workloads
@@ -44,6 +44,7 @@ class Group:
     name: str
     cells: list[Cell]
     free: int
+    pool: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,17 @@ class Blame:
 
     owner: Owner | None
     piece: Piece
+
+
+@dataclass(frozen=True)
+class Troubled:
+    """A node that somebody should look at."""
+
+    pk: int
+    name: str
+    problem: str
+    used: int
+    total: int
 
 
 @dataclass(frozen=True)
@@ -73,13 +85,17 @@ class Stand:
     pools: list[Pool]
     groups: list[Group]
     blamed: list[Blame]
-    ill: list[ClusterNode]
+    ill: list[Troubled]
     troubled: int
     hidden: int
 
     @property
     def cells(self) -> int:
         return sum(len(group.cells) for group in self.groups)
+
+    @property
+    def is_silent(self) -> bool:
+        return self.cluster.unreachable_since is not None
 
 
 @dataclass(frozen=True)
@@ -128,6 +144,16 @@ class Fleet:
         return sum(stand.troubled for stand in self.stands)
 
     @property
+    def pools(self) -> list[tuple[Stand, Pool]]:
+        return [(stand, pool) for stand in self.stands for pool in stand.pools]
+
+    @property
+    def blamed(self) -> list[tuple[Stand, Blame]]:
+        """Who leaves the most pieces, of every cluster that answers."""
+        found = [(stand, blame) for stand in self._answering for blame in stand.blamed]
+        return sorted(found, key=lambda one: -one[1].piece.free)[:MOST_BLAMED]
+
+    @property
     def best(self) -> Stand | None:
         """The cluster with the largest gang of whole nodes."""
         return max(self._answering, key=lambda stand: stand.capacity.largest_gang, default=None)
@@ -144,17 +170,14 @@ def fleet(actor: Actor, *, cluster: str = "", tenant: str = "") -> Fleet:
     found = Cluster.objects.visible_to(actor)
     clusters = list(found.filter(slug=cluster) if cluster else found)
     known = owners(actor)
-    columns = ["cluster_id", "problem", *_SPACE, *(["held"] if tenant else [])]
+    columns = ["pk", "cluster_id", "problem", *_SPACE, *(["held"] if tenant else [])]
     rows: dict[int, list[dict[str, Any]]] = {one.pk: [] for one in clusters}
     visible = ClusterNode.objects.visible_to(actor).filter(cluster__in=clusters)
     for row in visible.order_by("pool", "fabric", "name").values(*columns):
         rows[row["cluster_id"]].append(row)
     held = _partly_held(visible)
-    ill = _ill(visible)
     wanted = {place for place, owner in known.items() if owner.slug == tenant} if tenant else None
-    return Fleet(
-        [_stand(one, rows[one.pk], held.get(one.pk, {}), ill.get(one.pk, []), known, wanted) for one in clusters]
-    )
+    return Fleet([_stand(one, rows[one.pk], held.get(one.pk, {}), known, wanted) for one in clusters])
 
 
 def _partly_held(visible: QuerySet[ClusterNode]) -> dict[int, dict[str, list[dict[str, Any]]]]:
@@ -166,13 +189,24 @@ def _partly_held(visible: QuerySet[ClusterNode]) -> dict[int, dict[str, list[dic
     return found
 
 
-def _ill(visible: QuerySet[ClusterNode]) -> dict[int, list[ClusterNode]]:
-    """Nodes that somebody should look at, by cluster, the ill ones first."""
-    found: dict[int, list[ClusterNode]] = {}
+def _troubled(rows: Iterable[Mapping[str, Any]]) -> list[Troubled]:
+    """The nodes with a problem, the worst first."""
     order = list(Problem)
-    troubled = visible.exclude(problem="").only("cluster_id", "name", "problem", "used", "total", "physical")
-    for node in sorted(troubled[:MOST_CELLS], key=lambda node: (order.index(Problem(node.problem)), node.name)):
-        found.setdefault(node.cluster_id, []).append(node)
+    found = [
+        Troubled(*(row[name] for name in ("pk", "name", "problem", "used", "total"))) for row in rows if row["problem"]
+    ]
+    return sorted(found, key=lambda one: (order.index(Problem(one.problem)), one.name))
+
+
+def reasons(nodes: Iterable[Troubled]) -> dict[int, Condition]:
+    """The condition that says why a node is ill, by the node's key; those of nodes whose conditions are well are left
+    out."""
+    wanted = [node.pk for node in nodes]
+    found = {}
+    for pk, conditions in ClusterNode.objects.filter(pk__in=wanted).values_list("pk", "facts__conditions"):
+        bad = [one for one in (Condition(**told) for told in conditions or []) if one.is_bad]
+        if bad:
+            found[pk] = bad[0]
     return found
 
 
@@ -180,17 +214,16 @@ def _stand(
     cluster: Cluster,
     rows: list[dict[str, Any]],
     held: Mapping[str, list[dict[str, Any]]],
-    ill: list[ClusterNode],
     known: Owners,
     wanted: set[tuple[int, str]] | None,
 ) -> Stand:
     spaces = [NodeSpace(*(row[name] for name in _SPACE)) for row in rows]
     shares = ((space, _by_namespace(held[space.name])) for space in spaces if space.name in held)
     blamed = [Blame(known.get((cluster.pk, piece.namespace)), piece) for piece in pieces(shares)]
-    capacity = capacity_of(spaces)
+    ill = _troubled(rows)
     return Stand(
         cluster=cluster,
-        capacity=capacity,
+        capacity=capacity_of(spaces),
         nodes=len(rows),
         pools=pools_of(spaces),
         groups=_groups(cluster.pk, rows[:MOST_CELLS], spaces, wanted),
@@ -222,13 +255,14 @@ def _by_namespace(held: Iterable[Mapping[str, Any]]) -> Counter[str]:
 def _groups(
     cluster_id: int, rows: list[dict[str, Any]], spaces: list[NodeSpace], wanted: set[tuple[int, str]] | None
 ) -> list[Group]:
-    groups: dict[str, Group] = {}
-    free: Counter[str] = Counter()
+    groups: dict[tuple[str, str], Group] = {}
+    free: Counter[tuple[str, str]] = Counter()
     for row, space in zip(rows, spaces, strict=False):
-        name = space.fabric or space.pool
-        groups.setdefault(name, Group(name, [], 0)).cells.append(_cell(cluster_id, row, wanted))
-        free[name] += space.free
-    return [Group(group.name, group.cells, free[group.name]) for group in groups.values()]
+        key = space.pool, space.fabric
+        group = groups.setdefault(key, Group(space.fabric or space.pool, [], 0, space.pool))
+        group.cells.append(_cell(cluster_id, row, wanted))
+        free[key] += space.free
+    return [replace(group, free=free[key]) for key, group in groups.items()]
 
 
 def _cell(cluster_id: int, row: Mapping[str, Any], wanted: set[tuple[int, str]] | None) -> Cell:

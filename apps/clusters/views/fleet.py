@@ -57,17 +57,55 @@ def picture(groups: list[Group]) -> Picture:
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """A pool of a cluster that is too large for links, as a picture."""
+
+    name: str
+    free: int
+    picture: Picture
+
+
+def drawn_by_pool(groups: list[Group]) -> list[Drawn]:
+    pools: dict[str, list[Group]] = {}
+    for group in groups:
+        pools.setdefault(group.pool, []).append(group)
+    return [Drawn(name, sum(one.free for one in some), picture(some)) for name, some in pools.items()]
+
+
+@dataclass(frozen=True)
 class Shown:
-    """A cluster as the page shows it; `picture` is None where each node is a link of its own."""
+    """A cluster as the page shows it; `pictures` is empty where each node is a link of its own."""
 
     stand: Stand
-    picture: Picture | None
-    ill: list[tuple[ClusterNode, words.Look]]
+    pictures: list[Drawn]
 
     @classmethod
     def of(cls, stand: Stand, *, rich: bool) -> Shown:
-        ill = [(node, words.PROBLEMS[node.problem]) for node in stand.ill]
-        return cls(stand, None if rich else picture(stand.groups), ill)
+        return cls(stand, [] if rich else drawn_by_pool(stand.groups))
+
+
+@dataclass(frozen=True)
+class Ill:
+    """A node that needs a look; `why` is the condition that says so, "" where it is something else."""
+
+    cluster: Cluster
+    node: services.Troubled
+    look: words.Look
+    why: str
+    since: str
+
+
+def _ill(stands: list[Stand]) -> list[Ill]:
+    """The worst of all clusters that answer, a few of each."""
+    each = max(2, services.MOST_ILL // max(1, len(stands)))
+    some = [(stand.cluster, node) for stand in stands if not stand.is_silent for node in stand.ill[:each]]
+    why = services.reasons(node for _cluster, node in some)
+    found = []
+    for cluster, node in some:
+        reason = why.get(node.pk)
+        told = words.condition(reason) if reason else ""
+        found.append(Ill(cluster, node, words.PROBLEMS[node.problem], told, reason.since if reason else ""))
+    return found
 
 
 @require_GET
@@ -81,9 +119,13 @@ def overview(request: HttpRequest) -> HttpResponse:
         drawn += stand.nodes if rich else 0
         shown.append(Shown.of(stand, rich=rich))
     tenants = {owner.slug: owner for owner in owners(request.actor).values()}
+    one = found.stands[0].cluster if chosen and found.stands else None
     context = {
         "fleet": found,
         "shown": shown,
+        "one": one,
+        "ill": _ill(found.stands),
+        **(_tree(request, one) if one else {}),
         "clusters": list(Cluster.objects.visible_to(request.actor)),
         "chosen": chosen,
         "tenants": sorted(tenants.values(), key=lambda owner: owner.name),
@@ -157,11 +199,14 @@ class Bar:
 def queues(request: HttpRequest, slug: str) -> HttpResponse:
     """The tree of a cluster's queues; `?part=live` is what of it changes by itself."""
     cluster = get_object_or_404(Cluster.objects.visible_to(request.actor), slug=slug)
-    found = tree.queues(request.actor, cluster, request.GET.get("resource", "")[:120])
-    rows = [(line, _bar(line, found.scale)) for line in found.lines]
     part = request.GET.get("part") == "live"
     name = "clusters/fleet/queues.html#live" if part else "clusters/fleet/queues.html"
-    return render(request, name, {"cluster": cluster, "found": found, "rows": rows})
+    return render(request, name, {"cluster": cluster, **_tree(request, cluster)})
+
+
+def _tree(request: HttpRequest, cluster: Cluster) -> dict[str, Any]:
+    found = tree.queues(request.actor, cluster, request.GET.get("resource", "")[:120])
+    return {"found": found, "rows": [(line, _bar(line, found.scale)) for line in found.lines]}
 
 
 def _bar(line: Line, scale: int) -> Bar:
