@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 60.0
 
 
 class Api:
-    """One API server as its admin. What it answers with 429 or 503 while it is young is asked again."""
+    """One API server as its admin. What it answers with 429 or 503 while young, or not in time, is asked again."""
 
     def __init__(self, server: str, token: str, authority: str) -> None:
         self._http = httpx.Client(
@@ -60,9 +60,15 @@ class Api:
         headers = {} if body is None else {"Content-Type": "application/apply-patch+yaml"}
         deadline, pause = time.monotonic() + PATIENCE_SECONDS, threading.Event()
         while True:
-            answer = self._http.request(method, path, content=body, headers=headers)
-            if answer.is_success:
-                return dict(answer.json())
-            if answer.status_code not in (429, 503) or time.monotonic() > deadline:
-                raise Failed(f"{method} {path} answers {answer.status_code}: {answer.text[:500]}")
+            late = time.monotonic() > deadline
+            try:
+                answer = self._http.request(method, path, content=body, headers=headers)
+            except httpx.TransportError as error:  # a busy machine; whatever is asked here may be asked twice
+                if late:
+                    raise Failed(f"{method} {path}: {error}") from error
+            else:
+                if answer.is_success:
+                    return dict(answer.json())
+                if answer.status_code not in (429, 503) or late:
+                    raise Failed(f"{method} {path} answers {answer.status_code}: {answer.text[:500]}")
             pause.wait(0.3)

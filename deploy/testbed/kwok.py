@@ -21,7 +21,14 @@ STAGES = (
     "pod/fast/pod-delete.yaml",
 )
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-LEASE_SECONDS = 40
+LEASE_SECONDS, RENEWALS = 40, 20
+"""KWOK renews a lease four times before it is over; more renewals a second, of all nodes, are too many for a small machine,
+which would give nodes up."""
+
+
+def lease_seconds(nodes: int) -> int:
+    """How long a node stays alive without a sign of life, among so many."""
+    return max(LEASE_SECONDS, 4 * nodes // RENEWALS)
 
 
 def stages() -> Path:
@@ -40,8 +47,8 @@ def pod_log(home: Home) -> Path:
     return home.root / "pod-logs" / "ALL.log"
 
 
-def program(home: Home, kubeconfig: Path, certificate: tuple[Path, Path]) -> Program:
-    """Raises Missing, Failed."""
+def program(home: Home, kubeconfig: Path, certificate: tuple[Path, Path], nodes: int) -> Program:
+    """Plays so many nodes. Raises Missing, Failed."""
     documents = [path.read_text() for path in sorted(stages().iterdir())]
     documents += [OWN_STAGES.read_text(), *map(json.dumps, _configuration(pod_log(home)))]
     configuration = home.root / "kwok.yaml"
@@ -58,7 +65,7 @@ def program(home: Home, kubeconfig: Path, certificate: tuple[Path, Path]) -> Pro
         "server-address": f"127.0.0.1:{port}",
         "tls-cert-file": certificate[0],
         "tls-private-key-file": certificate[1],
-        "node-lease-duration-seconds": LEASE_SECONDS,
+        "node-lease-duration-seconds": lease_seconds(nodes),
     }
     command = (str(programs.find("kwok")), *(f"--{name}={value}" for name, value in flags.items()))
     return Program("kwok", "KWOK", command, listening(port))

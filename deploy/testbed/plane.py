@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,10 @@ from deploy.testbed.api import Api
 from deploy.testbed.certificates import serving
 from deploy.testbed.parts import Parts
 from deploy.testbed.processes import Processes
+
+GRACE_SECONDS = 10
+"""Beyond its lease, as in Kubernetes by default."""
+WORKERS = 8
 
 
 @dataclass
@@ -90,18 +95,21 @@ def _bring_up(plane: ControlPlane, parts: Parts) -> None:
     kubeconfig = kubernetes.write_kubeconfig(home)
     with plane.api() as api:
         _install(plane, api, parts)
+        nodes = kwok.nodes(parts.fleet) if parts.fleet else []
         if parts.controllers:
             name = "kube-controller-manager"
-            plane.optional(name, lambda: kubernetes.controllers(home, kubeconfig, parts.flags.get(name, ())))
+            grace = f"--node-monitor-grace-period={kwok.lease_seconds(len(nodes)) + GRACE_SECONDS}s"
+            flags = (grace, *parts.flags.get(name, ()))
+            plane.optional(name, lambda: kubernetes.controllers(home, kubeconfig, flags))
         if parts.scheduler:
-            flags = parts.flags.get("kube-scheduler", ())
-            plane.optional("kube-scheduler", lambda: kubernetes.scheduler(home, kubeconfig, flags))
-        if parts.fleet:
+            theirs = parts.flags.get("kube-scheduler", ())
+            plane.optional("kube-scheduler", lambda: kubernetes.scheduler(home, kubeconfig, theirs))
+        if nodes:
             api.delete(kwok.LEASES)  # a new KWOK never plays the pods of nodes that the one before it held last
             certificate = serving(kubernetes.pki(home), "kwok")
-            plane.optional("kwok", lambda: kwok.program(home, kubeconfig, certificate))
-            for node in kwok.nodes(parts.fleet):
-                api.apply(f"/api/v1/nodes/{node['metadata']['name']}", node)
+            plane.optional("kwok", lambda: kwok.program(home, kubeconfig, certificate, len(nodes)))
+            with ThreadPoolExecutor(WORKERS) as workers:
+                list(workers.map(lambda node: api.apply(f"/api/v1/nodes/{node['metadata']['name']}", node), nodes))
         if parts.volcano:
             volcano.start(plane.processes, api, kubeconfig, parts.volcano)
 
