@@ -14,6 +14,7 @@ from django.db.models import Min
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
@@ -32,13 +33,16 @@ FILTERS = (*TYPED, *CHOSEN, "tenant")
 
 @dataclass(frozen=True)
 class Row:
-    """`who` is a name, `action` what is called so in lists."""
+    """`who` is a name, `action` what is called so in lists. `lead` and `rest` are the sentence, its actor apart where
+    it begins with them: a list that has a column for people need not say them twice."""
 
     entry: Entry
     who: str
     by_person: bool
     action: str
     sentence: SafeString
+    lead: SafeString
+    rest: SafeString
 
     @property
     def refused(self) -> bool:
@@ -161,7 +165,10 @@ def _row(one: Entry, names: Mapping[str, str]) -> Row:
     known = services.actions().get(one.action)
     name = str(known.name) if known else one.action
     by_person = one.actor.startswith("user:")
-    return Row(one, services.who(one.actor, names), by_person, name, services.sentence(one, names))
+    who, said = services.who(one.actor, names), services.sentence(one, names)
+    lead = format_html("<b>{}</b>", who)
+    lead = lead if said.startswith(lead) else SafeString()
+    return Row(one, who, by_person, name, said, lead, SafeString(said[len(lead) :]))
 
 
 def _opened(one: Entry, names: Mapping[str, str]) -> Opened:

@@ -37,10 +37,13 @@ def text(response: Any) -> str:
 def test_an_entry_is_a_sentence_with_names_and_nothing_in_it_is_markup(world: World) -> None:
     tell(world.actor(Role.SCIENTIST), world.nlp.pk, name="<i>x</i>")
     page = text(browser(world.people[Role.AUDITOR]).get(reverse("audit:list")))
-    assert "<b>Data-Scientist</b> submitted the job <b>&lt;i&gt;x&lt;/i&gt;</b> with <b>2</b> GPUs" in page
+    said = '<span class="audit-lead"><b>Data-Scientist</b></span> submitted the job <b>&lt;i&gt;x&lt;/i&gt;</b>'
+    assert f"{said} with <b>2</b> GPUs" in page
 
 
-@pytest.mark.parametrize(("params", "end"), [({"gpus": 1}, "1 GPU"), ({"gpus": 2}, "2 GPUs"), ({}, "… GPUs")])
+@pytest.mark.parametrize(
+    ("params", "end"), [({"gpus": 1}, "1 GPU"), ({"gpus": 2}, "2 GPUs"), ({"gpus": 1234}, "1,234 GPUs"), ({}, "… GPUs")]
+)
 def test_one_is_not_many(world: World, params: dict[str, int], end: str) -> None:
     with transaction.atomic():
         audit.record(JOB_SUBMITTED, world.actor(Role.SCIENTIST), "job:1", name="first light", **params)
@@ -93,7 +96,7 @@ def test_what_was_refused_is_named_and_so_is_the_tenant(world: World) -> None:
     with pytest.raises(Denied):
         jobs.begin_draft(world.actor(Role.VIEWER), tenant_id=world.nlp.pk, template="charlm")
     page = text(browser(world.people[Role.AUDITOR]).get(reverse("audit:list")))
-    assert "<b>Viewer</b> was refused “<b>Begin a draft</b>” (<b>NLP</b>)" in page
+    assert "<b>Viewer</b></span> was refused “<b>Begin a draft</b>” (<b>NLP</b>)" in page
 
 
 def test_every_action_has_a_name_and_each_value_in_words_belongs_to_one() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models.fields.json import KT
+from django.utils import formats
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -194,4 +195,12 @@ def _pattern(entry: Entry) -> str:
 def _said(entry: Entry, names: Mapping[str, str]) -> dict[str, object]:
     known = actions().get(entry.action)
     words = {"actor": who(entry.actor, names), "target": target_name(entry.target, names)}
-    return {**told(entry), **words, "action": known.name if known else entry.action}
+    figures = {key: _figure(value) for key, value in told(entry).items()}
+    return {**figures, **words, "action": known.name if known else entry.action}
+
+
+def _figure(value: object) -> object:
+    """A number as people read it, thousands apart."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return formats.number_format(value, use_l10n=True, force_grouping=True)
+    return value
