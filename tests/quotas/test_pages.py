@@ -47,7 +47,9 @@ def test_the_whole_way_by_hand(world: World) -> None:
     assert "自然语言组 asks for +8" in page(admin, request)
     assert "act-approve" not in page(operator, request)
     admin.post(reverse("quotas:approve", args=[request.pk]), {"seen": "team"})
-    assert "16 → <b>24</b>" in page(operator, request)
+    seen = page(operator, request)
+    assert '<span class="large">16</span> → <span class="large">24</span>' in seen
+    assert "0 → <b>8</b> of 24" in seen
     operator.post(reverse("quotas:approve", args=[request.pk]), {"seen": "platform"})
     assert services.use(world.nlp.pk, services.Pool("train-a", "nvidia.com/gpu")).limit == 24
     assert "is given back by itself" in page(browser(world.scientist), request)

@@ -312,7 +312,7 @@ def test_less_is_offered_where_less_is_there(world: World, monkeypatch: pytest.M
     seen = services.PoolFigures("Train A", "A800", total=40, free=6, nodes=5, whole_free=0)
     monkeypatch.setattr(registry, "_figures", [lambda pools: dict.fromkeys(pools, seen)])
     (impact,) = services.impact_of(asked(world, wish=terms(20)))
-    assert (impact.promised, impact.beyond, impact.free_after) == (16 + 16 + 20, 12, -14)
+    assert (impact.promised, impact.beyond, impact.free_after, impact.lacking) == (16 + 16 + 20, 12, 0, 14)
     assert impact.smaller == [(6, "free"), (8, "promised")]
     assert [round(part.width) for part in impact.cluster_bar] == [85, 15]
 

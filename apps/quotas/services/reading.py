@@ -131,9 +131,24 @@ class Impact:
         return max(0, self.promised - self.figures.total) if self.figures else 0
 
     @property
+    def in_use_after(self) -> int:
+        """What the tenant would hold with all of the request beside what it holds now."""
+        return self.use.held + self.item.amount
+
+    @property
+    def promised_now(self) -> int:
+        """All tenants' limits together, without this request."""
+        return self.others + self.before
+
+    @property
+    def lacking(self) -> int:
+        """How many of those asked for are not free now: others must end first."""
+        return max(0, self.item.amount - self.figures.free) if self.figures else 0
+
+    @property
     def free_after(self) -> int:
-        """Free accelerators if all of it were used at once; below 0 where others must end first."""
-        return self.figures.free - self.item.amount if self.figures else 0
+        """Free accelerators if all of it were used at once, as far as there are any."""
+        return max(0, self.figures.free - self.item.amount) if self.figures else 0
 
     @property
     def smaller(self) -> list[tuple[int, str]]:
@@ -145,10 +160,9 @@ class Impact:
 
     @property
     def tenant_bar(self) -> list[Part]:
-        """The tenant's limit: what is used and held of it, what this request adds."""
-        use, free = self.use, max(0, self.before - self.use.held)
-        parts = [("used", use.used), ("held", use.waiting), ("free", free), ("asked", self.item.amount)]
-        return bar(max(self.after, use.held, 1), parts)
+        """The tenant's new limit: what is used and held of it, and all that this request adds."""
+        parts = [("used", self.use.used), ("held", self.use.waiting), ("asked", self.item.amount)]
+        return bar(max(self.after, self.in_use_after, 1), parts)
 
     @property
     def promised_bar(self) -> list[Part]:
