@@ -1,6 +1,7 @@
 """What other apps may do with clusters. Safe for web processes: no SDK comes along (see `connect` for that)."""
 
 from apps.clusters.domain.capacity import Capacity, NodeSpace, ProductSpace, capacity_of
+from apps.clusters.domain.pending import Account, Code, Finding, Gang, Line, Obstacle
 from apps.clusters.models import Cluster
 from apps.clusters.services.checking import due_clusters
 from apps.clusters.services.entering import (
@@ -23,6 +24,7 @@ from apps.clusters.services.maintenance import (
     end_maintenance,
     require_open,
 )
+from apps.clusters.services.pending import obstacles
 from apps.clusters.services.profiling import describe
 from apps.clusters.services.registration import TEND, Registration, register_cluster
 from apps.clusters.services.registry import (
@@ -57,13 +59,19 @@ __all__ = [
     "CHECK",
     "TEND",
     "Access",
+    "Account",
     "Capacity",
     "Closed",
     "Cluster",
+    "Code",
+    "Finding",
+    "Gang",
+    "Line",
     "Maintenance",
     "NameTaken",
     "NodeSpace",
     "NotKept",
+    "Obstacle",
     "Occupant",
     "Occupied",
     "PodEnd",
@@ -91,6 +99,7 @@ __all__ = [
     "note_answer",
     "note_nodes",
     "note_silence",
+    "obstacles",
     "occupants_of",
     "pool_figures",
     "register_cluster",
