@@ -27,6 +27,7 @@ class JobsConfig(AppConfig):
                 topic=lambda job_id: f"job.{job_id}",
                 figures=figures,
                 known=background.known_jobs,
+                unsettled=background.unsettled_jobs,
                 waiting=background.waiting_jobs,
                 ended=background.note_pod_end,
                 links=reading.links,

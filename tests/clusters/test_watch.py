@@ -249,20 +249,23 @@ async def test_the_sweep_finds_what_events_missed_and_what_nobody_owns(
     small: SmallCluster, row: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orphans: list[services.WorkloadObject] = []
-    kind = replace(jobs_kind(), known=lambda ids: ids & {"ROW5"}, orphan=orphans.append)
+    kind = replace(
+        jobs_kind(), known=lambda ids: ids - {"NOROW"}, unsettled=lambda ids: ids & {"ROW5"}, orphan=orphans.append
+    )
     monkeypatch.setattr(watching, "workloads", lambda: (kind,))
     monkeypatch.setattr(watching, "SWEEP_SECONDS", 0.5)
     async with watch(small, row) as heard:
         await in_thread(send, small, job("j-5", "ROW5"))
         stray = await in_thread(send, small, job("j-6", "NOROW"))
-        await until(lambda: "ROW5" in heard.ids)
+        await in_thread(send, small, job("j-7", "SETTLED"))
+        await until(lambda: {"ROW5", "SETTLED"} <= set(heard.ids))
         for _ in range(2):
             heard.ids.clear()
             await until(lambda: "ROW5" in heard.ids, 3)
-            assert "NOROW" not in heard.ids
+            assert set(heard.ids) == {"ROW5"}
     found = orphans[0]
     assert (found.name, found.row_id, found.uid) == ("j-6", "NOROW", stray["metadata"]["uid"])
-    for name in ("j-5", "j-6"):
+    for name in ("j-5", "j-6", "j-7"):
         await in_thread(small.api.delete, object_path(job(name, "")))
 
 

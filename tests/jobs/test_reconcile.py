@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,13 +12,13 @@ from django.utils import timezone
 from apps.adapters.errors import Unavailable
 from apps.adapters.kubernetes import KubeApi, objects
 from apps.clusters import services as clusters
-from apps.clusters.services.connect import connect, vault
+from apps.clusters.services.connect import connect, endpoint, vault
 from apps.jobs import services
 from apps.jobs.domain import manifests
 from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.models import Job, JobRank
 from apps.jobs.reconcile.draft import judge_draft
-from apps.jobs.reconcile.job import reconcile_job
+from apps.jobs.reconcile.job import look, reconcile_job
 from apps.jobs.services import background
 from apps.tenants.domain.place import place_steps
 from apps.tenants.models import Placement
@@ -92,6 +93,17 @@ def job(connected: World) -> Job:
     return factories.job(connected.scientist, connected.place)
 
 
+class Counting(KubeApi):
+    """Counts the objects that lists bring."""
+
+    listed = 0
+
+    def list(self, path: str, label_selector: str = "", field_selector: str = "") -> list[dict[str, Any]]:
+        found = super().list(path, label_selector, field_selector)
+        self.listed += len(found)
+        return found
+
+
 @pytest.fixture
 def applied(job: Job) -> Cluster:
     assert step(job) is Phase.WAITING
@@ -121,6 +133,22 @@ def test_a_job_from_submit_to_success(job: Job) -> None:
     ]
     assert job.ended_at
     assert sorted(JobRank.objects.filter(job=job).values_list("rank", "node")) == [(0, "node-1"), (1, "node-1")]
+
+
+def test_a_job_that_waits_does_not_read_what_the_others_wait_for(applied: Cluster) -> None:
+    """A thousand waiting jobs that each list a thousand PodGroups keep the API server busy with nothing else."""
+    uid = applied.api.get(applied.path)["metadata"]["uid"]
+    condition = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "0/4 nodes"}
+    for name in ("another", f"{applied.name}-{uid}"):
+        path = objects.path(objects.POD_GROUP, applied.namespace, name)
+        group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "spec": {"minMember": 2}}
+        group["status"] = {"phase": "Inqueue", "conditions": [condition]}
+        applied.api.apply(path, group | {"metadata": {"name": name, "namespace": applied.namespace}})
+    api = Counting(endpoint(applied.job.placement.cluster))
+    seen = look(api, applied.job)
+    assert seen
+    assert seen.waiting_for.code != "waiting.scheduler"
+    assert api.listed == 0
 
 
 def test_an_apply_whose_answer_was_lost_is_found_and_not_repeated(applied: Cluster) -> None:
@@ -300,6 +328,22 @@ def test_a_cluster_that_is_away_keeps_the_job_and_says_so(job: Job) -> None:
     assert (job.reason, job.failures) == ("waiting.cluster", 1)
     with pytest.raises(Unavailable):
         connect(cluster).version()
+
+
+def test_a_job_asks_a_silent_cluster_rarely_until_the_watch_has_an_answer(job: Job) -> None:
+    """Thousands that each ask every five seconds would hold up the jobs of every other cluster."""
+    cluster = job.placement.cluster
+    clusters.for_system().filter(pk=cluster.pk).update(server="http://127.0.0.1:1")
+
+    def pause() -> timedelta:
+        Job.objects.for_system().filter(pk=job.pk).update(failures=9)
+        assert step(job) is Phase.SUBMITTED
+        return job.due_at - timezone.now()
+
+    assert pause() <= timedelta(seconds=5)
+    clusters.note_silence(cluster.pk, "no route")
+    assert timedelta(seconds=30) < pause() <= timedelta(minutes=1)
+    assert background.waiting_jobs(cluster.pk) == [job.pk]
 
 
 def test_a_right_that_is_missing_keeps_the_job_until_it_is_there(job: Job) -> None:

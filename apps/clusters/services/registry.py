@@ -63,7 +63,9 @@ class WorkloadKind:
     `label` is on each of its objects and pods, with the row's id as value; `objects` is the kind of those that stand
     for a row (group and version, name). `task` is woken with that id when something changed. `topic` gives the stream
     for its log lines, `figures` finds in the message of one what its step came to, by series. `known` says which of
-    some ids have a row; `orphan` is told of an object without one (default: it is left alone and logged). `ended` is
+    some ids have a row; `orphan` is told of an object without one (default: it is left alone and logged). `unsettled`
+    says which of some ids, whose objects are there, must be looked at although nothing changes (default: all): others
+    have ended well, or are due by themselves. `ended` is
     told of each pod that ended, before the row is woken for it. `waiting` gives the ids of rows that waited for a
     cluster, by its id, which answers again: they are woken at once.
     """
@@ -73,6 +75,7 @@ class WorkloadKind:
     topic: Callable[[str], str]
     figures: Callable[[str], Mapping[str, float]] = lambda _message: {}
     known: Callable[[set[str]], set[str]] | None = None
+    unsettled: Callable[[set[str]], set[str]] | None = None
     orphan: Callable[[WorkloadObject], None] | None = None
     ended: Callable[[PodEnd], None] | None = None
     waiting: Callable[[int], Iterable[str]] | None = None

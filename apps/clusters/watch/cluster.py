@@ -279,7 +279,7 @@ class ClusterWatch:
                     await self._nodes_changed.wait()
 
     async def _sweep(self) -> None:
-        """Wake each of our objects' rows; what has no row is an orphan. Catches a wake-up that was lost."""
+        """Wake the rows of our objects that are not settled; what has no row is an orphan. Catches a lost wake-up."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             self._forget_ended()
@@ -296,11 +296,12 @@ class ClusterWatch:
             )
             for i in self._workloads[kind.label].store.values()
         ]
-        known = await in_thread(kind.known, {o.row_id for o in ours}) if kind.known else {o.row_id for o in ours}
+        ids = {item.row_id for item in ours}
+        known = await in_thread(kind.known, ids) if kind.known else ids
+        for row_id in await in_thread(kind.unsettled, known) if kind.unsettled else known:
+            self.wakes.add(kind.task, row_id)
         for item in ours:
-            if item.row_id in known:
-                self.wakes.add(kind.task, item.row_id)
-            elif item.uid not in self._orphans:
+            if item.row_id not in known and item.uid not in self._orphans:
                 self._orphans.add(item.uid)
                 log.warning("orphan", cluster=self.cluster_id, namespace=item.namespace, name=item.name)
                 if kind.orphan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import timedelta
 
 import structlog
@@ -34,6 +35,9 @@ LOOK_AGAIN = timedelta(seconds=30)
 SOON = timedelta(seconds=1)
 LONGEST = timedelta(seconds=5)
 """While a cluster is away, tries come at most this far apart, so that accepted work goes in soon after its return."""
+LONGEST_SILENT = timedelta(minutes=1)
+"""The same once the watch has seen it too: it wakes what waits as soon as there is an answer, and until then thousands
+of jobs must not take up the workers that others need."""
 
 # Volcano's webhook refuses a job until its own cache has seen the queue open, a moment after everybody else has.
 _QUEUE_NOT_SEEN = re.compile(r"queue.*state.*\bOpen\b|state of queue|queue .*not found", re.IGNORECASE | re.DOTALL)
@@ -143,11 +147,11 @@ def look(api: KubeApi, job: Job) -> Seen | None:
     group = None
     events: list[dict[str, object]] = []
     if waiting and found.get("status", {}).get("state", {}).get("phase", "Pending") == "Pending":
-        groups = api.list(objects.path(objects.POD_GROUP, place.namespace))
-        uid = found["metadata"]["uid"]
-        group = next((g for g in groups if g["metadata"]["name"] == f"{name}-{uid}"), None)
+        gang = f"{name}-{found['metadata']['uid']}"
+        with suppress(NotFound):
+            group = api.get(objects.path(objects.POD_GROUP, place.namespace, gang))
         events_path = objects.path(objects.EVENT, place.namespace)
-        events = api.list(events_path, field_selector=f"involvedObject.name={name}-{uid}")
+        events = api.list(events_path, field_selector=f"involvedObject.name={gang}")
         events += api.list(events_path, field_selector=f"involvedObject.name={name}")
     return read_seen(found, pods, group, events)
 
@@ -255,4 +259,5 @@ def _wait(job: Job, error: Unavailable | RightMissing, code: str) -> timedelta:
         moves.move(job, job.state, moves.Facts(job.attempt, Reason(code)))
     log.warning("cluster_unavailable", job=job.pk, error=error.text, failures=failures)
     least = error.retry_after if isinstance(error, Unavailable) else 0
-    return min(timedelta(seconds=max(least, 2.0 ** min(failures, 4) / 2)), LONGEST)
+    longest = LONGEST_SILENT if job.placement.cluster.unreachable_since else LONGEST
+    return min(timedelta(seconds=max(least, 2.0 ** min(failures, 7) / 2)), longest)

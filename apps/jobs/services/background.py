@@ -15,6 +15,7 @@ from apps.accounts.types import Actor
 from apps.clusters import services as clusters
 from apps.jobs import moves
 from apps.jobs.domain.lifecycle import failure
+from apps.jobs.domain.phases import Phase
 from apps.jobs.models import Draft, Job, JobRank
 from apps.secrets import services as secrets
 from apps.tenants.services import Blocker, Placement
@@ -31,6 +32,12 @@ def due_jobs() -> list[str]:
 def known_jobs(ids: set[str]) -> set[str]:
     """Those of some ids that are jobs of ours; objects of others are orphans."""
     return set(Job.objects.for_system().filter(pk__in=ids).values_list("pk", flat=True))
+
+
+def unsettled_jobs(ids: set[str]) -> set[str]:
+    """Those of some jobs, whose objects are there, that are to have none and are not due any more: a slow worker may
+    have applied once more after the stop."""
+    return set(Job.objects.for_system().filter(pk__in=ids, phase=Phase.STOPPED).values_list("pk", flat=True))
 
 
 def blockers(placement: Placement) -> list[Blocker]:
