@@ -24,7 +24,7 @@ from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from apps.clusters.services import nodewords
 from apps.jobs.domain.phases import Phase
-from apps.jobs.services.messages import PHASES, reason_text
+from apps.jobs.services.messages import PHASES, SHORT, reason_text
 from maasportal.shell import shell
 
 __all__ = ["register", "shell"]
@@ -71,26 +71,6 @@ LOOKS: dict[Phase, tuple[str, str]] = {
     Phase.FAILED: ("red", "alert-triangle"),
 }
 
-SHORT_REASONS: dict[str, Promise] = {
-    "waiting.cluster": gettext_lazy("Waiting for the cluster"),
-    "waiting.secrets": gettext_lazy("Waiting for the secrets server"),
-    "waiting.placement": gettext_lazy("Waiting for a place"),
-    "waiting.maintenance": gettext_lazy("Waiting for the end of a maintenance"),
-    "waiting.scheduler": gettext_lazy("Waiting for the scheduler"),
-    "waiting.queue-limit": gettext_lazy("Waiting for quota"),
-    "waiting.quota": gettext_lazy("Waiting for quota"),
-    "waiting.cluster-full": gettext_lazy("Waiting for GPUs"),
-    "waiting.nodes": gettext_lazy("Waiting for GPUs"),
-    "waiting.volume": gettext_lazy("Waiting for a volume"),
-    "failed.exit": gettext_lazy("Failed: exit code {code}"),
-    "failed.refused": gettext_lazy("Failed: refused by the cluster"),
-    "failed.secret": gettext_lazy("Failed: a secret is gone"),
-    "failed.disappeared": gettext_lazy("Failed: deleted in the cluster"),
-    "failed.conflict": gettext_lazy("Failed: name taken in the cluster"),
-    "stopped.by": gettext_lazy("Stopped by {name}"),
-    "suspended.by": gettext_lazy("Suspended by {name}"),
-}
-
 
 @register.simple_tag(name="pill")
 def _pill(tone: str, name: str, word: object) -> SafeString:
@@ -110,7 +90,7 @@ def job_state(job: Any) -> SafeString:
     """A job's phase with what it waits for, why it failed or who stopped it; hatched while its cluster is silent."""
     if silent := silent_since(job):
         return _pill("unknown", "help-circle", _("Unknown since {time}").format(time=clock(silent)))
-    short = SHORT_REASONS.get(job.reason) if job.reason.split(".")[0] in job.phase else None
+    short = SHORT.get(job.reason) if job.reason.split(".")[0] in job.phase else None
     known = Phase(job.phase)
     word = str(short).format_map(_Blank(job.reason_params)) if short else PHASES[known]
     return _pill(*LOOKS[known], word)

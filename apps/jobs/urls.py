@@ -1,6 +1,6 @@
 from django.urls import path
 
-from apps.jobs import api, views
+from apps.jobs import api, views, why_api
 
 app_name = "jobs"
 
@@ -29,6 +29,7 @@ api_patterns = [
     path("jobs/<str:pk>/manifests", api.ManifestsView.as_view(), name="job-manifests"),
     path("jobs/<str:pk>/log", api.LogView.as_view(), name="job-log"),
     path("jobs/<str:pk>/points", api.PointsView.as_view(), name="job-points"),
+    path("jobs/<str:pk>/why", why_api.WhyView.as_view(), name="job-why"),
     path("jobs/<str:pk>/stop", api.StopView.as_view(), name="job-stop"),
     path("jobs/<str:pk>/suspend", api.SuspendView.as_view(), name="job-suspend"),
     path("jobs/<str:pk>/resume", api.ResumeView.as_view(), name="job-resume"),

@@ -125,3 +125,16 @@ def test_every_decision_is_a_move_the_table_allows(
         return  # nobody is ever un-stopped
     decision = decide(phase, wanted, seen(cluster, *pods, deleting=deleting), known_uid="uid", ranks=2)
     assert decision.phase is phase or decision.phase in ALLOWED[phase]
+
+
+@given(phases, ranks, st.booleans())
+def test_jupyterhub_2043_what_was_stored_never_outweighs_what_is_seen(
+    phase: str, pods: list[RankSeen], there: bool
+) -> None:
+    """jupyterhub/jupyterhub#2043: after a restart the hub believed its own rows, and said that pods ran which were gone
+    and that none were there which ran."""
+    what = seen(phase, *pods) if there else None
+    live = [Phase.WAITING, Phase.STARTING, Phase.RUNNING, Phase.RESTARTING]
+    assert len({step(stored, Wanted.RUN, what) for stored in live}) == 1
+    if what is None:
+        assert step(Phase.RUNNING, Wanted.RUN, None)[2] == "failed.disappeared"

@@ -132,17 +132,20 @@ def _placing(seen: Seen, current: list[RankSeen], ranks: int) -> Decision:
     if seen.phase == "Running" and len(ended) + sum(rank.is_running for rank in current) >= ranks:
         return Decision(Phase.RUNNING)
     if any(rank.node for rank in current):
-        return Decision(Phase.STARTING, reason=_starting(current))
+        return Decision(Phase.STARTING, reason=_starting(current, ranks))
     return Decision(Phase.WAITING, reason=seen.waiting_for)
 
 
 _PULL_FAILURES = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 
 
-def _starting(current: list[RankSeen]) -> Reason:
+def _starting(current: list[RankSeen], ranks: int) -> Reason:
+    placed = sum(bool(rank.node) and not rank.deleting for rank in current)
     for rank in current:
         if rank.waiting in _PULL_FAILURES:
             return Reason("starting.image", {"rank": rank.rank, "text": rank.message})
+    if placed < ranks:
+        return Reason("starting.stranded", {"placed": placed, "ranks": ranks})
     for rank in current:
         if rank.waiting:
             return Reason("starting.containers", {"rank": rank.rank, "text": rank.message or rank.waiting})

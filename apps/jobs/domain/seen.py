@@ -14,6 +14,11 @@ Object = Mapping[str, Any]
 
 _DUMP_MESSAGE = re.compile(r'Message:"((?:[^"\\]|\\.)*)"')
 _ORIGIN = re.compile(r"Origin reason is (.*)", re.DOTALL)
+_RESOURCE = re.compile(r"[\w.-]+/[\w.-]+|\bcpu\b|\bmemory\b|\bpods\b")
+_DOOR = {
+    "queue resource quota insufficient": "waiting.queue-limit",
+    "resource in cluster is overused": "waiting.cluster-full",
+}
 
 
 def read_seen(job: Object, pods: Iterable[Object], podgroup: Object | None, events: Iterable[Object]) -> Seen:
@@ -74,14 +79,16 @@ def attempt_of(pod: Object) -> int:
 def waiting_for(podgroup: Object | None, events: Iterable[Object]) -> Reason:
     """Why a job has no place yet, from its PodGroup's conditions and the events of both.
 
-    Volcano leaves conditions empty for a group it has not let in, and says why in a Normal event only.
+    Volcano leaves conditions empty for a group it has not let in, and says why in a Normal event only. That event stays
+    when the group has been let in later and waits for nodes: then its conditions count.
     """
+    status = (podgroup or {}).get("status", {})
     texts = [str(event.get("message", "")) for event in sorted(events, key=_event_time, reverse=True)]
+    outside = status.get("phase", "Pending") == "Pending"
     for text in texts:
-        if reason := _from_event(text):
+        if reason := _from_event(text) or (_at_the_door(text) if outside else None):
             return reason
-    conditions = (podgroup or {}).get("status", {}).get("conditions", []) or []
-    for condition in conditions:
+    for condition in status.get("conditions", []) or []:
         if condition.get("type") == "Unschedulable" and condition.get("status") == "True":
             message = str(condition.get("message", ""))
             origin = _ORIGIN.search(message)
@@ -89,17 +96,33 @@ def waiting_for(podgroup: Object | None, events: Iterable[Object]) -> Reason:
     return Reason("waiting.scheduler")
 
 
-def _from_event(text: str) -> Reason | None:
-    if "queue resource quota insufficient" in text:
-        return Reason("waiting.queue-limit")
-    if "resource in cluster is overused" in text:
-        return Reason("waiting.cluster-full")
-    if "exceeded quota" in text or "failed quota" in text:
-        dump = _DUMP_MESSAGE.search(text)
-        return Reason("waiting.quota", {"text": _cut(dump[1] if dump else text)})
-    if text.startswith("PVC") or ("persistentvolumeclaim" in text.lower() and "not found" in text):
-        return Reason("waiting.volume", {"text": _cut(text)})
+def _at_the_door(text: str) -> Reason | None:
+    """What keeps a group outside. The words are not the cause: both are said of gangs that will never fit, and the
+    first of queues without any limit. `resources` are those they name; old versions of Volcano name none."""
+    for words, code in _DOOR.items():
+        if words in text:
+            return Reason(code, {"text": _cut(text), "resources": _RESOURCE.findall(text.partition(words)[2])})
     return None
+
+
+def _from_event(text: str) -> Reason | None:
+    if "exceeded quota" in text or "failed quota" in text:
+        return Reason("waiting.quota", {"text": _undumped(text)})
+    if text.startswith(("PVC", "Failed to create PVC")) or (
+        "persistentvolumeclaim" in text.lower() and "not found" in text
+    ):
+        return Reason("waiting.volume", {"text": _cut(text)})
+    if text.startswith("Execute plugin when job"):
+        return Reason("waiting.plugin", {"text": _cut(text.partition("err: ")[2] or text)})
+    if "Error creating pods" in text:
+        return Reason("waiting.pods", {"text": _undumped(text)})
+    return None
+
+
+def _undumped(text: str) -> str:
+    """What the API server said, out of the dump of its answer that the event carries."""
+    dump = _DUMP_MESSAGE.search(text)
+    return _cut(dump[1].replace('\\"', '"') if dump else text)
 
 
 def _event_time(event: Object) -> str:

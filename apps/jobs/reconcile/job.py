@@ -25,6 +25,7 @@ from apps.jobs.models import Job, JobRank
 from apps.jobs.reconcile import delivery
 from apps.jobs.services import reading
 from apps.jobs.services.background import keep_rank
+from apps.jobs.services.why import judged
 from apps.secrets.services.store import Gone
 from apps.streams.services import hint
 from apps.tenants import services as tenants
@@ -119,6 +120,8 @@ def _step(eye: KubeApi, hand: KubeApi, job: Job) -> timedelta | None:
         # A gang can break and be put together again between two looks. Its history tells why all the same.
         broke = Decision(Phase.RESTARTING, reason=Reason(UNEXPLAINED))
         moves.take(job, _with_cause(job, broke, attempt), attempt)
+    if decision.phase is Phase.WAITING:
+        decision = Decision(decision.phase, decision.act, judged(job, decision.reason))
     moves.take(job, _with_people(job, _with_cause(job, decision, attempt)), attempt)
     if job.state.is_final:
         return None

@@ -15,6 +15,7 @@ from apps.jobs.services.drafts import (
 from apps.jobs.services.messages import problem_text, reason_text
 from apps.jobs.services.reading import history_of, manifests_of, progress_of, ranks_of, reason_of, timeline_of
 from apps.jobs.services.submit import KeyReused, submit, submit_draft
+from apps.jobs.services.why import Why, why
 
 __all__ = [
     "Draft",
@@ -24,6 +25,7 @@ __all__ = [
     "NotNow",
     "Problem",
     "StaleDraft",
+    "Why",
     "ask_dry_run",
     "begin_draft",
     "discard_draft",
@@ -44,4 +46,5 @@ __all__ = [
     "submit_draft",
     "suspend",
     "timeline_of",
+    "why",
 ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils.formats import number_format
 from django.utils.functional import Promise
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.jobs.domain.phases import Phase
@@ -50,9 +52,54 @@ REASONS: dict[str, Promise] = {
     ),
     "waiting.nodes": _("No set of nodes has room for all ranks at once: {text}"),
     "waiting.quota": _("The namespace's quota refuses its pods: {text}"),
+    "waiting.pods": _("The cluster refuses to make its pods: {text}"),
+    "waiting.queue-never": _(
+        "The job asks for {asked}, and its queue {queue} may have at most {limit}. It cannot start as it is: clone it"
+        " with fewer, or ask for a larger quota."
+    ),
+    "waiting.fleet-never": _(
+        "The job asks for {asked}, and all nodes of the cluster together have {most}. It cannot start as it is:"
+        " clone it with fewer."
+    ),
+    "waiting.node-never": _(
+        "A rank asks for {asked}, and the largest node has {most}. It cannot start as it is: clone it with smaller"
+        " ranks."
+    ),
+    "waiting.queue-closed": _(
+        "The queue {queue} is closed and lets nothing in. A platform operator must open it; the job is kept."
+    ),
+    "waiting.queue-full": _(
+        "The queue {queue} has {free} left of at most {limit}, and the job asks for {asked}; missing: {short}. It"
+        " starts by itself when other work of the queue ends."
+    ),
+    "waiting.queue-unnamed": _(
+        "The scheduler keeps the job out for the limit of its queue {queue}, though by the portal's count there is"
+        " room. The limit does not name {unnamed}, which some versions of Volcano take for zero: a platform operator"
+        " should name them in the queue."
+    ),
+    "waiting.nodes-out": _(
+        "The job asks for {asked}, and the nodes that take work have {limit}; {most} lie on nodes that are cordoned,"
+        " kept back or not ready. It starts by itself when they are back."
+    ),
+    "waiting.fleet-full": _(
+        "Of {limit} in the cluster {free} are free, and the job asks for {asked}; missing: {short}. It starts by itself"
+        " when other work ends."
+    ),
+    "waiting.pieces": _(
+        "{free} are free, but in pieces: {places} of {ranks} ranks find a node with {each} free. It starts by itself"
+        " when there is room for all of them at once."
+    ),
+    "waiting.node-short": _(
+        "Nodes with free GPUs lack something else: a rank asks for {asked} besides, and {places} of {ranks} ranks find"
+        " room. It starts by itself when other work ends; smaller ranks may start now."
+    ),
     "waiting.volume": _("A volume the job needs is missing: {text}"),
     "waiting.plugin": _("Volcano could not prepare the job: {text}"),
     "starting.placed": _("Every rank has a node; the containers are being started."),
+    "starting.stranded": _(
+        "{placed} of {ranks} ranks have a node and wait for the others, which have none. Until all are there, nothing"
+        " is computed. Should it last, suspend the job and resume it: it gives its nodes back and queues as a whole."
+    ),
     "starting.image": _(
         "The image of rank {rank} cannot be pulled. Check its name, then stop this job and clone it with the right one."
     ),
@@ -74,6 +121,54 @@ REASONS: dict[str, Promise] = {
     "stopped.by": _("Stopped by {name}."),
     "suspended.by": _("Suspended by {name}. It keeps its checkpoints and holds no GPU."),
 }
+
+RELEASES: dict[str, Promise] = {
+    "waiting.queue-never": _("The limit of the queue {queue} is raised by {short} or more"),
+    "waiting.fleet-never": _("Nodes with {asked} in all are there"),
+    "waiting.node-never": _("A node that offers {asked} is there"),
+    "waiting.queue-closed": _("A platform operator opens the queue {queue}"),
+    "waiting.queue-full": _(
+        "Work of the queue {queue} ends that holds {short} in all, or its limit is raised by {short}"
+    ),
+    "waiting.queue-unnamed": _("A platform operator names {unnamed} in the limit of the queue {queue}"),
+    "waiting.nodes-out": _("Nodes that are cordoned, kept back or not ready take work again"),
+    "waiting.fleet-full": _("Work in the cluster ends that holds {short} in all, whoever has it"),
+    "waiting.pieces": _("Other work ends so that {ranks} ranks find {each} on one node each"),
+    "waiting.node-short": _("Other work ends so that nodes with free GPUs have {asked} left for each rank"),
+    "waiting.quota": _("Other work of the tenant ends, or its quota is raised"),
+}
+"""What would let a waiting job start, by what is in its way."""
+
+SHORT: dict[str, Promise] = {
+    "waiting.cluster": _("Waiting for the cluster"),
+    "waiting.secrets": _("Waiting for the secrets server"),
+    "waiting.placement": _("Waiting for a place"),
+    "waiting.maintenance": _("Waiting for the end of a maintenance"),
+    "waiting.scheduler": _("Waiting for the scheduler"),
+    "waiting.queue-limit": _("Waiting for quota"),
+    "waiting.quota": _("Waiting for quota"),
+    "waiting.cluster-full": _("Waiting for GPUs"),
+    "waiting.nodes": _("Waiting for GPUs"),
+    "waiting.queue-never": _("Cannot start as it is"),
+    "waiting.fleet-never": _("Cannot start as it is"),
+    "waiting.node-never": _("Cannot start as it is"),
+    "waiting.queue-closed": _("Waiting for the queue"),
+    "waiting.queue-full": _("Waiting for quota"),
+    "waiting.queue-unnamed": _("Waiting for quota"),
+    "waiting.nodes-out": _("Waiting for nodes"),
+    "waiting.fleet-full": _("Waiting for GPUs"),
+    "waiting.pieces": _("Waiting for GPUs"),
+    "waiting.node-short": _("Waiting for nodes"),
+    "waiting.volume": _("Waiting for a volume"),
+    "failed.exit": _("Failed: exit code {code}"),
+    "failed.refused": _("Failed: refused by the cluster"),
+    "failed.secret": _("Failed: a secret is gone"),
+    "failed.disappeared": _("Failed: deleted in the cluster"),
+    "failed.conflict": _("Failed: name taken in the cluster"),
+    "stopped.by": _("Stopped by {name}"),
+    "suspended.by": _("Suspended by {name}"),
+}
+"""The same in as few words as a list has room for."""
 
 PROBLEMS: dict[str, Promise] = {
     "required": _("Fill this in."),
@@ -183,7 +278,35 @@ def template_name(key: str) -> Promise | str:
 
 def reason_text(code: str, params: Mapping[str, Any]) -> str:
     """A reason as a sentence in the reader's language. A code without words is shown as it is."""
-    return _filled(str(REASONS.get(code, code)), params)
+    return _filled(str(REASONS.get(code, code)), _counted(params))
+
+
+def release_text(code: str, params: Mapping[str, Any]) -> str:
+    """What would put an end to a reason to wait; "" where nobody can say."""
+    return _filled(str(RELEASES.get(code, "")), _counted(params))
+
+
+def amount_text(resource: str, value: int) -> str:
+    """ "16 GPUs", "4 CPU cores", "64 GiB of memory": an amount; of cpu in thousandths, of memory in bytes."""
+    if resource == "cpu":
+        cores = number_format(value / 1000 if value % 1000 else value // 1000)
+        return ngettext("{n} CPU core", "{n} CPU cores", value // 1000 if value >= 1000 else 1).format(n=cores)
+    if resource == "memory":
+        return gettext("{n} GiB of memory").format(n=number_format(value / (1 << 30), 1))
+    return ngettext("{n} GPU", "{n} GPUs", value).format(n=number_format(value))
+
+
+_AMOUNTS = ("asked", "free", "limit", "most", "short", "used")
+
+
+def _counted(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Numbers of a resource as phrases with their unit."""
+    if "resource" not in params:
+        if "unnamed" in params:
+            return {**params, "unnamed": gettext(", ").join(params["unnamed"])}
+        return params
+    phrases = {key: amount_text(params["resource"], params[key]) for key in _AMOUNTS if key in params}
+    return {**params, **phrases, "each": amount_text(params["accelerator"], params["each"])}
 
 
 def problem_text(problem: Problem) -> str:

@@ -57,17 +57,19 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
 
 
 def _state(request: HttpRequest, job: Job) -> dict[str, Any]:
-    nodes, paced = _nodes(job), _pace(job)
+    nodes, found = _nodes(job), services.why(request.actor, job)
+    paced = _pace(job)
     return {
         "job": job,
+        "why": found,
         **paced,
         "went_on": _went_on(job, paced["picture"]),
         "nodes": nodes,
         "placed": [node for node, _ranks in nodes if node],
         "may_submit": request.actor.may(Permission.JOB_SUBMIT, job.tenant_id),
         "registers": request.actor.may(Permission.MODEL_REGISTER, job.tenant_id) and may_have_checkpoint(job),
-        "reason": services.reason_of(job),
-        "raw": str(job.reason_params.get("text", "")),
+        "reason": found.sentences[0] if found else services.reason_of(job),
+        "raw": "" if found else str(job.reason_params.get("text", "")),
         **_buttons(request, job),
     }
 
