@@ -18,7 +18,7 @@ from apps.accounts.types import Actor, Permission
 from apps.adapters.errors import OutsideError
 from apps.clusters import services
 from apps.clusters.domain import kubeconfig, profile
-from apps.clusters.domain.checks import Check
+from apps.clusters.domain.checks import Check, Operator
 from apps.clusters.models import Cluster
 from apps.clusters.services import words
 from apps.clusters.services.maintenance import LONGEST_REASON
@@ -74,6 +74,17 @@ class ProfileSerializer(serializers.Serializer[profile.Profile]):
     pools = PoolSerializer(many=True, default=list)
 
 
+class OperatorSerializer(serializers.Serializer[Operator]):
+    """A deployment or DaemonSet that keeps part of the cluster going."""
+
+    name = serializers.CharField()
+    namespace = serializers.CharField()
+    kind = serializers.CharField(help_text="Deployment or DaemonSet.")
+    ready = serializers.IntegerField(help_text="Pods that are ready.")
+    desired = serializers.IntegerField(help_text="Pods that there should be.")
+    version = serializers.CharField(help_text="Of its image.")
+
+
 class ClusterSerializer(serializers.ModelSerializer[Cluster]):
     silent_since = serializers.DateTimeField(source="unreachable_since", allow_null=True)
     silent_reason = serializers.CharField(source="unreachable_reason")
@@ -81,13 +92,18 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
     takes_work = serializers.BooleanField(source="is_open")
     checks = CheckSerializer(many=True, source="found")
     profile = ProfileSerializer(source="described")
+    operators = OperatorSerializer(many=True, source="operators_found")
+    objects_compared = serializers.IntegerField(source="compared", help_text="Listed again beside the watches.")
+    objects_differing = serializers.IntegerField(source="differed", help_text="Other than the watches had told.")
+    objects_differing_ever = serializers.IntegerField(source="diverged", help_text="Since the cluster was entered.")
 
     class Meta:
         model = Cluster
         fields = (
             "slug", "name", "server", "state", "version", "seen_at", "silent_since", "silent_reason", "takes_work",
             "maintenance_since", "maintenance_until", "maintenance_reason", "account", "credential_expires_at",
-            "checked_at", "checks", "profile",
+            "checked_at", "checks", "profile", "operators", "compared_at", "objects_compared", "objects_differing",
+            "objects_differing_ever",
         )  # fmt: skip
 
 

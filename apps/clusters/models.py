@@ -51,6 +51,8 @@ class Cluster(models.Model):
     credential in use (`Check.to_row`, `Operator.to_row`); `account` and `expires_at` what that says of itself.
     `warned_days` is the nearest end that operators were told of, 0 also where the cluster rejects the credential.
     `profile` is what they say of it (`Profile.to_row`). `due_at` is when a worker looks at it next.
+    At `compared_at` everything was listed again beside the watches: `compared` objects, of which `differed` were other
+    than the watches had told, and `diverged` since the cluster was entered.
     """
 
     class State(models.TextChoices):
@@ -81,6 +83,10 @@ class Cluster(models.Model):
     maintenance_until = models.DateTimeField(null=True)
     maintenance_reason = models.CharField(max_length=300, blank=True, db_default="")
     profile = models.JSONField(default=dict, db_default={})
+    compared_at = models.DateTimeField(null=True)
+    compared = models.PositiveIntegerField(default=0, db_default=0)
+    differed = models.PositiveIntegerField(default=0, db_default=0)
+    diverged = models.PositiveIntegerField(default=0, db_default=0)
     due_at = models.DateTimeField(null=True)
 
     objects = ClusterQuerySet.as_manager()
@@ -271,6 +277,20 @@ class NodeEvent(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["cluster", "node", "key"], name="node_event_once")]
+
+
+class ClusterSample(models.Model):
+    """How a cluster's accelerators stood at a moment, kept for eight days; none while it is silent."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    at = models.DateTimeField(db_default=Now())
+    total = models.PositiveIntegerField()
+    used = models.PositiveIntegerField()
+    free = models.PositiveIntegerField()
+    in_pieces = models.PositiveIntegerField()
+
+    class Meta:
+        indexes = [models.Index(fields=["cluster", "at"], name="cluster_sample_at")]
 
 
 class AcceleratorEntry(models.Model):

@@ -22,8 +22,8 @@ STAGES = (
 )
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 LEASE_SECONDS, RENEWALS = 40, 20
-"""KWOK renews a lease four times before it is over; more renewals a second, of all nodes, are too many for a small machine,
-which would give nodes up."""
+"""KWOK renews a lease four times before it is over; so many a second, of all nodes, are enough for a small
+machine, which else would give nodes up."""
 
 
 def lease_seconds(nodes: int) -> int:

@@ -173,3 +173,20 @@ def test_what_cannot_be_said_of_a_cluster_is_refused_at_its_field(wrong: object,
         profile.read(wrong)
     assert (bad.value.field, bad.value.code) == (field, code)
     assert words.profile_text(bad.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "does"),
+    [
+        ("nvidia-device-plugin-daemonset", "devices"),
+        ("ascend-device-plugin-daemonset-910", "devices"),
+        ("volcano-device-plugin", "devices"),
+        ("nvidia-dcgm-exporter", "telling"),
+        ("calico-node", "network"),
+        ("kube-ovn-cni", "network"),
+        ("rdma-shared-dp-ds", "network"),
+        ("somebodys-log-shipper", ""),
+    ],
+)
+def test_daemonsets_that_nodes_depend_on_are_known_by_their_usual_names(name: str, does: str) -> None:
+    assert checks.daemon_of(name) == does

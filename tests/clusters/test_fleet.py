@@ -14,9 +14,11 @@ from apps.accounts.domain import Role
 from apps.accounts.types import Actor
 from apps.catalog.domain.fit import places
 from apps.catalog.services import market
-from apps.clusters.models import Cluster, ClusterNode
+from apps.clusters.domain.capacity import capacity_of
+from apps.clusters.models import Cluster, ClusterNode, ClusterSample
 from apps.clusters.services import catalogue, fleet
 from apps.clusters.services.fleet import Filter
+from apps.clusters.services.samples import note_sample
 from apps.clusters.services.seen import keep_nodes, nodes_unlike, note_nodes
 from apps.clusters.watch.nodes import Inventory
 from apps.clusters.watch.projections import NODES
@@ -147,6 +149,23 @@ def test_thousands_of_nodes_are_written_in_parts_between_which_the_lease_can_be_
     for part in parts:
         keep_nodes(cluster_id, part)
     assert not nodes_unlike(cluster_id, seen)
+
+
+def test_a_day_of_a_cluster_is_drawn_from_its_samples_with_its_silences_left_out(world: World) -> None:
+    cluster, now = world.place.cluster, timezone.now()
+    note_nodes(cluster.pk, [node("a", [pod("tenant-nlp", "p", 4)])])
+    page = browser(world.scientist)
+    assert page.get("/fleet/?cluster=train-a").context["curve"] is None
+    for minutes in (900, 890, 300, 10):
+        note_sample(cluster.pk, capacity_of([node("a", [pod("tenant-nlp", "p", 4)]).space]))
+        ClusterSample.objects.filter(pk=ClusterSample.objects.latest("pk").pk).update(
+            at=now - timedelta(minutes=minutes)
+        )
+    ClusterSample.objects.create(cluster=cluster, at=now - timedelta(days=9), total=8, used=8, free=0, in_pieces=0)
+    note_sample(cluster.pk, capacity_of([]))
+    curve = page.get("/fleet/?cluster=train-a").context["curve"]
+    assert [len(run) for run in curve.past.runs] == [2, 1, 2]
+    assert (curve.past.most, curve.past.mean, ClusterSample.objects.count()) == (8, 50, 5)
 
 
 def test_an_entry_of_operators_counts_at_the_next_look(world: World) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from typing import Any
 
 PASSED, FAILED, WARNED, ABSENT = "passed", "failed", "warned", "absent"
@@ -61,9 +62,25 @@ EXTRAS: Mapping[str, Extra] = {
 }
 
 
+DAEMONS: Mapping[str, tuple[str, ...]] = {
+    "devices": ("*device-plugin*", "*mig-manager*", "*container-toolkit*", "*driver-daemonset*", "*dra-driver*"),
+    "telling": ("*dcgm*", "*gpu-feature-discovery*", "*feature-discovery*", "*npu-exporter*", "*node-exporter*",
+                "*device-metrics-exporter*"),
+    "network": ("calico-node", "cilium", "kube-flannel*", "kube-ovn-*", "ovs-ovn*", "antrea-agent", "weave-net",
+                "*multus*", "*sriov*", "*rdma*", "kube-proxy"),
+}  # fmt: skip
+"""DaemonSets that every node's work depends on, by what they do and by their usual names."""
+
+
+def daemon_of(name: str) -> str:
+    """What a DaemonSet of this name does; "" where nobody knows."""
+    return next((key for key, known in DAEMONS.items() if any(fnmatchcase(name, one) for one in known)), "")
+
+
 @dataclass(frozen=True)
 class Operator:
-    """A deployment that keeps part of the cluster going; `version` is its image's tag, "" where that is none."""
+    """A deployment or DaemonSet that keeps part of the cluster going; `version` is its image's tag, "" where that is
+    none."""
 
     key: str
     name: str
@@ -71,6 +88,7 @@ class Operator:
     ready: int
     desired: int
     version: str = ""
+    kind: str = "Deployment"
 
     @property
     def is_well(self) -> bool:

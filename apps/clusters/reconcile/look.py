@@ -6,6 +6,7 @@ import functools
 import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from apps.clusters.domain.checks import (
     WARNED,
     Check,
     Operator,
+    daemon_of,
     days_left,
     is_old,
 )
@@ -98,6 +100,7 @@ class _Look:
         for key, check in (("same", self._same), ("rights", self._rights), ("bounds", self._bounds)):
             self._guarded(key, api, check)
         self._guarded("volcano", api, self._volcano)
+        self._daemons(api)
         for key in EXTRAS:
             self._guarded(key, api, lambda api, key=key: self._extra(api, key))  # type: ignore[misc]
 
@@ -234,6 +237,13 @@ class _Look:
         else:
             self._note(key, PASSED, "there")
 
+    def _daemons(self, api: KubeApi) -> None:
+        """Note the DaemonSets that nodes depend on. What may not be read of them is not noted: `rights` says so."""
+        with suppress(OutsideError):
+            for one in api.list("/apis/apps/v1/daemonsets"):
+                if key := daemon_of(str(_under(one, "metadata", "name"))):
+                    self.operators.append(_daemon(key, one))
+
     def _version_of(self, api: KubeApi, key: str, names: Sequence[str]) -> str:
         """The version that its deployments say, which are noted on the way; "" where there are none."""
         found = [
@@ -258,16 +268,28 @@ def _serves(api: KubeApi, group_version: str) -> bool:
 
 
 def _operator(key: str, deployment: Mapping[str, Any]) -> Operator:
-    containers = _under(deployment, "spec", "template", "spec", "containers")
+    desired = _count(_under(deployment, "spec", "replicas"), 1)
+    return _running(key, deployment, "Deployment", (_count(_under(deployment, "status", "readyReplicas")), desired))
+
+
+def _daemon(key: str, daemons: Mapping[str, Any]) -> Operator:
+    ready, desired = (_count(_under(daemons, "status", name)) for name in ("numberReady", "desiredNumberScheduled"))
+    return _running(key, daemons, "DaemonSet", (ready, desired))
+
+
+def _running(key: str, workload: Mapping[str, Any], kind: str, pods: tuple[int, int]) -> Operator:
+    """`pods`: ready and wanted."""
+    containers = _under(workload, "spec", "template", "spec", "containers")
     image = _under(containers[0], "image") if isinstance(containers, list) and containers else ""
     tag = _TAG.search(str(image))
     return Operator(
         key=key,
-        name=str(_under(deployment, "metadata", "name"))[:253],
-        namespace=str(_under(deployment, "metadata", "namespace"))[:63],
-        ready=_count(_under(deployment, "status", "readyReplicas")),
-        desired=_count(_under(deployment, "spec", "replicas"), 1),
+        name=str(_under(workload, "metadata", "name"))[:253],
+        namespace=str(_under(workload, "metadata", "namespace"))[:63],
+        ready=pods[0],
+        desired=pods[1],
         version=tag[1] if tag else "",
+        kind=kind,
     )
 
 

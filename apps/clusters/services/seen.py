@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TypeVar
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -66,6 +66,15 @@ def note_silence(cluster_id: int, reason: str) -> None:
     if rows.update(unreachable_since=Now(), unreachable_reason=reason[:REASON_LIMIT], due_at=Now()):
         hint(f"cluster.{cluster_id}")
         hint(ALL)
+
+
+@transaction.atomic
+def note_comparison(cluster_id: int, objects: int, differed: int) -> None:
+    """Everything was listed beside the watches: how many objects there are, and how many were other than told."""
+    Cluster.objects.for_system().filter(pk=cluster_id).update(
+        compared_at=Now(), compared=objects, differed=differed, diverged=F("diverged") + differed
+    )
+    hint(f"cluster.{cluster_id}")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,6 +20,7 @@ from apps.clusters.services import nodewords as words
 from apps.clusters.services import queues as tree
 from apps.clusters.services.fleet import Filter, Group, Stand
 from apps.clusters.services.registry import owners
+from apps.clusters.services.samples import Past, past
 
 PAGE = 50
 RICH, RICH_IN_ALL = 300, 600
@@ -108,6 +110,35 @@ def _ill(stands: list[Stand]) -> list[Ill]:
     return found
 
 
+CURVE_WIDTH, CURVE_HEIGHT = 288, 90
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A day of a cluster as paths of an SVG; `line` is what was in use, `area` the ground below it."""
+
+    past: Past
+    line: str
+    area: str
+    middle: datetime
+
+
+def _curve(cluster: Cluster) -> Curve | None:
+    told = past(cluster)
+    if told is None:
+        return None
+    line, area = [], []
+    for run in told.runs:
+        points = [
+            (CURVE_WIDTH * ((at - told.begin) / (told.end - told.begin)), CURVE_HEIGHT * (1 - used / told.most))
+            for at, used in run
+        ]
+        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+        line.append(f"M{path}")
+        area.append(f"M{points[0][0]:.1f} {CURVE_HEIGHT}L{path}V{CURVE_HEIGHT}z")
+    return Curve(told, "".join(line), "".join(area), told.begin + (told.end - told.begin) / 2)
+
+
 @require_GET
 def overview(request: HttpRequest) -> HttpResponse:
     """The fleet; `?part=live` is what of it changes by itself."""
@@ -125,7 +156,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "shown": shown,
         "one": one,
         "ill": _ill(found.stands),
-        **(_tree(request, one) if one else {}),
+        **({"curve": _curve(one), **_tree(request, one)} if one else {}),
         "clusters": list(Cluster.objects.visible_to(request.actor)),
         "chosen": chosen,
         "tenants": sorted(tenants.values(), key=lambda owner: owner.name),

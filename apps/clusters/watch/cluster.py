@@ -20,7 +20,8 @@ from apps.adapters.kubernetes.endpoint import Endpoint
 from apps.adapters.kubernetes.stream import Expired, Listed, StreamReader
 from apps.clusters.services import note_answer, note_silence
 from apps.clusters.services.registry import PodEnd, WorkloadKind, WorkloadObject, workloads
-from apps.clusters.services.seen import keep_nodes
+from apps.clusters.services.samples import SAMPLE_SECONDS, note_sample
+from apps.clusters.services.seen import keep_nodes, note_comparison
 from apps.clusters.watch import projections
 from apps.clusters.watch.database import Writer, in_thread
 from apps.clusters.watch.follow import Follower, Run, Target
@@ -66,6 +67,7 @@ class ClusterWatch:
     """Objects that a comparison found other than the watches had told; must stay 0."""
     _orphans: set[str] = field(default_factory=set)
     """Uids of objects without a row that were already reported."""
+    _is_away: bool = False
 
     async def run(self) -> None:
         try:
@@ -223,11 +225,11 @@ class ClusterWatch:
             try:
                 version = await self._reader.version()
             except OutsideError as error:
-                failures, was_away = failures + 1, True
+                failures, was_away, self._is_away = failures + 1, True, True
                 if failures >= SILENT_AFTER:
                     await self._note(note_silence, error.text)
             else:
-                failures = 0
+                failures, self._is_away = 0, False
                 await self._note(note_answer, version)
                 if was_away:
                     was_away = not await self._wake_waiting()
@@ -251,9 +253,9 @@ class ClusterWatch:
                 return False
         return True
 
-    async def _note(self, write: Callable[[int, str], None], text: str) -> None:
+    async def _note(self, write: Callable[..., None], *told: str | int) -> None:
         try:
-            await self.write(write, self.cluster_id, text)
+            await self.write(write, self.cluster_id, *told)
         except DatabaseError as error:
             log.warning("cluster_state_unwritten", cluster=self.cluster_id, error=str(error)[:200])
 
@@ -261,7 +263,7 @@ class ClusterWatch:
         """Write the snapshot of nodes, at most once a second; a changed catalogue is heard of within half a minute."""
         await self._nodes.synced.wait()
         await self._pods.synced.wait()
-        inventory = Inventory(self.cluster_id, self._around)
+        inventory, sampled = Inventory(self.cluster_id, self._around), -SAMPLE_SECONDS
         while True:
             self._nodes_changed.clear()
             try:
@@ -270,6 +272,9 @@ class ClusterWatch:
                 await self.write(self._around.note, self.cluster_id)
                 for part in found.parts():
                     await self.write(keep_nodes, self.cluster_id, part)
+                if time.monotonic() - sampled >= SAMPLE_SECONDS and not self._is_away:
+                    await self.write(note_sample, self.cluster_id, inventory.capacity)
+                    sampled = time.monotonic()
             except DatabaseError as error:
                 log.warning("nodes_unwritten", cluster=self.cluster_id, error=str(error)[:200])
                 self._nodes_changed.set()
@@ -311,6 +316,7 @@ class ClusterWatch:
         """List everything again now and then. What the watches did not tell is set right, and said: it is a fault."""
         while True:
             await asyncio.sleep(COMPARE_SECONDS)
+            objects = differed = 0
             for reflector in self._kept:
                 try:
                     missed = await reflector.compare()
@@ -318,8 +324,12 @@ class ClusterWatch:
                     log.info("compare_failed", cluster=self.cluster_id, path=reflector.path, error=str(error)[:200])
                     continue
                 self.diverged += missed
+                differed += missed
+                objects += len(reflector.store)
                 say = log.warning if missed else log.info
                 say("compared", cluster=self.cluster_id, path=reflector.path, missed=missed, diverged=self.diverged)
+            if not self._is_away:
+                await self._note(note_comparison, objects, differed)
 
     def _forget_ended(self) -> None:
         """Drop the followers of pods that are gone."""

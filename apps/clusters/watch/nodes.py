@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from apps.clusters.domain import nodes as domain
 from apps.clusters.domain.accelerators import Catalogue, is_extended
-from apps.clusters.domain.capacity import count
+from apps.clusters.domain.capacity import Capacity, capacity_of, count
 from apps.clusters.domain.nodes import CPU, MEMORY, TEXT_LIMIT, RawPod, SeenNode
 from apps.clusters.domain.quantity import thousandths, whole
 from apps.clusters.services.catalogue import catalogue
@@ -36,6 +36,11 @@ class Inventory:
             self._catalogue = known
             self._seen.clear()
         return nodes_unlike(self.cluster_id, self.read(nodes, pods, known))
+
+    @property
+    def capacity(self) -> Capacity:
+        """Of what was read last."""
+        return capacity_of(seen.space for _mark, seen in self._seen.values())
 
     def read(self, nodes: Iterable[Node], pods: Iterable[Pod], known: Catalogue) -> list[SeenNode]:
         """Each node as it is now; a pod counts from being bound until it has ended."""
