@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,20 +124,35 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
     MAAS_PROVE_CLUSTER=apiserver puts a real control plane under it, MAAS_PROVE_VOLCANO (a folder) real Volcano besides.
     """
+    if folder := os.environ.get("MAAS_PROVE_DEMO"):
+        from tests.prove.stack import Stack
+
+        yield Stack(RunningDemo(Home(Path(folder))))
+        return
+    with _new_stack(tmp_path_factory.mktemp("plane"), port=8400) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def second_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One more of them, for what leaves too much behind to share the first: thousands of jobs, other clusters."""
+    with _new_stack(tmp_path_factory.mktemp("second"), port=8450) as one:
+        yield one
+
+
+@contextmanager
+def _new_stack(directory: Path, port: int) -> Iterator[Stack]:
     require("postgres", "valkey", "openbao", "oidc")
     from tests.prove.stack import Stack
 
-    if folder := os.environ.get("MAAS_PROVE_DEMO"):
-        yield Stack(RunningDemo(Home(Path(folder))))
-        return
     with ExitStack() as opened:
-        plane, options = None, ["--port", "8400"]
+        plane, options = None, ["--port", str(port)]
         if os.environ.get("MAAS_PROVE_CLUSTER", "small") != "small":
             require("apiserver")
             volcano = os.environ.get("MAAS_PROVE_VOLCANO")
             # Pods that bring a model's files ask for no GPU: the cluster's own scheduler places them.
             theirs = Path(volcano).absolute() if volcano else None
             parts = replace(SERVER_ONLY, scheduler=True, crds=("volcano",), volcano=theirs)
-            plane = opened.enter_context(control_plane(tmp_path_factory.mktemp("plane"), parts))
+            plane = opened.enter_context(control_plane(directory, parts))
             options += ["--kubeconfig", str(plane.kubeconfig), *(("--without", "volcano") if volcano else ())]
         yield Stack(opened.enter_context(demo(None, *options)), plane)

@@ -312,6 +312,20 @@ class Stack:
         finally:
             start_again()
 
+    @contextmanager
+    def without_api(self) -> Iterator[None]:
+        """The cluster's API server killed (-9), and started again at the end of the block."""
+        if self.plane:
+            program = self.plane.processes.kill("kube-apiserver")
+            try:
+                yield
+            finally:
+                self.plane.processes.start(program)
+        else:
+            with self.held_down("apiserver"):
+                yield
+            until(self.cluster.answers, 60, what="the API server answers")
+
     def await_all(self, seconds: float = 60) -> None:
         """Every program runs, and the portal says it is ready."""
 
