@@ -70,6 +70,13 @@ def test_determined_7724_products_are_known_however_their_spaces_are_written(
     assert seen.device_memory == (gib << 30 if gib else None)
 
 
+def test_hami_webui_5_a_node_counts_by_what_it_offers_whatever_its_labels_are() -> None:
+    """Project-HAMi/HAMi-WebUI#5: nodes without the label `gpu=on` were not shown."""
+    for labels in ({}, {"gpu": "off"}, {"gpu": "on"}):
+        seen = see(raw({"nvidia.com/gpu": "8"}, labels=labels), [], CATALOGUE).space
+        assert (seen.total, seen.free) == (8, 8)
+
+
 def test_crater_444_memory_and_time_of_a_gpu_are_no_accelerators() -> None:
     """raids-lab/crater#444: a share is asked for by memory; its mebibytes must not be counted as GPUs."""
     capacity = {"volcano.sh/vgpu-number": "80", "volcano.sh/vgpu-memory": "1000000", "volcano.sh/vgpu-cores": "800"}

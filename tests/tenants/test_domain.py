@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apps.tenants.domain.drift import Difference, Found, differences, is_ours
 from apps.tenants.domain.place import Place, place_steps
@@ -95,3 +97,14 @@ def test_whose_an_object_is(metadata: dict[str, object], ours: bool) -> None:
 def test_what_was_found_survives_its_row() -> None:
     found = Found("quota", "ResourceQuota", "tenant", "drifted", (Difference("spec.hard", "{}", "1"),), "", "1:a", "7")
     assert Found.from_row(found.to_row()) == found
+
+
+@given(st.integers(0, 10**9), st.sampled_from(["nvidia.com/gpu", "huawei.com/Ascend910", "acme.example/npu"]))
+def test_volcano_4492_the_namespace_and_the_queue_never_disagree(gpus: int, accelerator: str) -> None:
+    """volcano-sh/volcano#4492: pods beyond the queue's limit were made, waited, and filled the namespace's quota. Here
+    one number becomes both limits, so that whoever is within one is within the other; and a gang enters its queue
+    before any pod of it is made."""
+    steps = {step.key: step.manifest for step in place_steps(Place("a", "tenant-a", "tenant-a", accelerator, gpus))}
+    hard, limit = steps["quota"]["spec"]["hard"], steps["queue"]["spec"]["capability"]
+    assert hard == {f"requests.{accelerator}": limit[accelerator]}
+    assert limit == {accelerator: str(gpus)}

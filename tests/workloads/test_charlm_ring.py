@@ -120,3 +120,23 @@ def test_a_stranger_at_the_door_does_no_harm():
     assert [type(result) for result in results] == [Ring, Ring]
     for ring in results:
         ring.close()
+
+
+def test_volcano_2952_a_master_whose_name_is_not_known_yet_is_waited_for(tmp_path, monkeypatch):
+    """volcano-sh/volcano#2952, #452: the launcher came before the names of the other pods, and gave up."""
+    names, port = tmp_path / "hosts", free_port()
+    names.write_text("")
+    monkeypatch.setenv("MAAS_HOSTS_FILE", str(names))
+    host = "j-1-master-0.j-1"
+    results: list = []
+    early = World("test", 1, 2, host, port)
+    follower = threading.Thread(target=lambda: results.extend(meet([early], [Terms(seconds=20)])))
+    follower.start()
+    follower.join(0.5)
+    assert follower.is_alive(), "a name that is not known is no reason to fail"
+    names.write_text(f"127.0.0.1 {host}\n")
+    results += meet([World("test", 0, 2, host, port)], [Terms(seconds=20)])
+    follower.join(20)
+    assert all(isinstance(ring, Ring) for ring in results), results
+    for ring in results:
+        ring.close()
