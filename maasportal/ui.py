@@ -310,6 +310,15 @@ def ago(value: datetime | None) -> SafeString | str:
     return _time(value, formats.date_format(timezone.localtime(value), "DATE_FORMAT"))
 
 
+_FORM = re.compile(r"^(NVIDIA|AMD|Intel|Huawei)[-_ ]|[-_ ](SXM\d?|PCIe|OAM|HBM\d?e?)(?![^-_ ])", re.IGNORECASE)
+
+
+@register.filter
+def product(name: str) -> str:
+    """What people call an accelerator: `NVIDIA-A800-SXM4-80GB` is an A800 80G."""
+    return re.sub(r"(\d)GB$", r"\1G", re.sub(r"[-_ ]+", " ", _FORM.sub("", name)))
+
+
 @register.filter
 def gpus(count: int) -> str:
     """ "16 GPUs", in words of the reader."""

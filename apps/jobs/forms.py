@@ -45,6 +45,15 @@ SECTIONS: dict[str, list[tuple[Promise, tuple[str, ...]]]] = {
 }
 
 
+def folded(draft: Draft) -> dict[str, str]:
+    """What stands for a folded section of the size step, by the section's first field."""
+    value = {name: typed(draft.document_or(name, field.default)) for name, field in SIZE_FIELDS.items()}
+    return {
+        "cpus_per_rank": _("{cpus_per_rank} CPU cores and {memory_gib_per_rank} GiB of memory").format_map(value),
+        "attempts": _("runs {attempts} times at most · {grace_seconds} s to save when told to end").format_map(value),
+    }
+
+
 def step_fields(draft: Draft, step: str) -> Mapping[str, Field]:
     """The fields one step of the wizard asks for."""
     if step == "size":
@@ -76,14 +85,16 @@ class StepForm(forms.Form):
         for problem in self._problems:
             self.add_error(problem.field if problem.field in self.fields else None, problem_text(problem))
 
-    def sections(self) -> list[tuple[Promise, list[forms.BoundField]]]:
-        """The fields in groups, each with its title."""
+    def sections(self) -> list[tuple[Promise, list[forms.BoundField], bool]]:
+        """The fields in groups, each with its title and whether one of them has a problem."""
         groups = SECTIONS.get(self.step) or [
             (_("What it is"), tuple(DATA_FIELDS)),
             (_("What it runs"), tuple(name for name in self.fields if name not in DATA_FIELDS | ACCESS_FIELDS)),
             (_("What it is given"), tuple(ACCESS_FIELDS)),
         ]
-        return [(title, [self[name] for name in names]) for title, names in groups]
+        return [
+            (title, [self[name] for name in names], any(self[name].errors for name in names)) for title, names in groups
+        ]
 
 
 def typed(value: Any) -> str:

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from apps.accounts.domain import Role
 from apps.audit.models import Entry
-from apps.clusters.models import Cluster
+from apps.clusters.models import Cluster, ClusterNode
 from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.domain.templates import TEMPLATES
 from apps.jobs.models import Draft, Job, JobPhase, JobRank
@@ -356,6 +356,27 @@ def test_a_second_tab_is_shown_both_versions_and_nothing_is_written(world: World
     assert draft.document["name"] == "second tab"
 
 
+def test_a_size_that_fits_is_shown_on_nodes_as_they_are_and_with_the_quota_after(world: World) -> None:
+    cluster = world.place.cluster
+    for name, used in (("gpu-a", 2), ("gpu-b", 0)):
+        ClusterNode.objects.create(cluster=cluster, name=name, product="NVIDIA-A800-SXM4-80GB", resource="nvidia.com/gpu",
+                                   total=4, used=used, ready=True)  # fmt: skip
+    Cluster.objects.filter(pk=cluster.pk).update(seen_at=timezone.now())
+    client = browser(world.scientist)
+    client.post(reverse("jobs:new"), {"tenant": "nlp", "template": "charlm"})
+    draft = Draft.objects.get()
+    draft.document |= {"name": "three", "ranks": "3", "gpus_per_rank": "2"}
+    draft.save()
+    page = client.get(reverse("jobs:draft-size", args=[draft.pk]))
+    spots = page.context["layout"].spots
+    assert [(spot.node.name, spot.cells) for spot in spots] == [
+        ("gpu-a", [None, None, "0", "0"]),
+        ("gpu-b", ["1", "1", "2", "2"]),
+    ], "the fullest first, as the scheduler packs"
+    assert "6 × A800 80G" in text(page)
+    assert page.context["layout"].after == 6
+
+
 def test_a_draft_is_its_owners_alone(world: World) -> None:
     draft = begin(world, browser(world.scientist))
     admin = browser(world.people[Role.TEAM_ADMIN])
@@ -371,7 +392,7 @@ def test_review_shows_what_is_sent_and_asks_the_server_once_for_each_version(wor
     client.post(reverse("jobs:draft-data", args=[draft.pk]), {"version": 1, "name": "x", "go": "save"})
     where = reverse("jobs:draft-review", args=[draft.pk])
     page = text(client.get(where))
-    assert "kind: Job" in page
+    assert "<b>kind:</b> Job" in page
     assert "minAvailable: 2" in page
     assert "&amp;id" not in page, "both tasks' templates are written out"
     assert "hx-post" in page, "nobody has asked yet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +24,10 @@ from apps.jobs import services
 from apps.jobs.domain.fields import SecretNames
 from apps.jobs.domain.spec import read_spec
 from apps.jobs.domain.templates import TEMPLATES as SHAPES
-from apps.jobs.forms import StepForm, step_fields, typed
+from apps.jobs.forms import StepForm, folded, step_fields, typed
 from apps.jobs.models import Draft
 from apps.jobs.services import messages as words
+from apps.jobs.services.layout import layout_of
 from apps.jobs.services.overview import plan_of, step_of
 
 STEPS: list[tuple[str, Promise, Promise]] = [
@@ -113,13 +115,16 @@ def _version(request: HttpRequest) -> int:
 def _context(draft: Draft, step: str) -> dict[str, Any]:
     keys = [key for key, _name, _button in STEPS]
     place = keys.index(step)
+    plan = plan_of(draft)
     return {
         "draft": draft,
         "step": step,
         "steps": [(key, name, index < place, _address(draft, key)) for index, (key, name, _b) in enumerate(STEPS)],
         "next_word": STEPS[place + 1][2] if place + 1 < len(STEPS) else "",
         "back_word": STEPS[place - 1][1] if place else gettext_lazy("Template"),
-        "plan": plan_of(draft),
+        "plan": plan,
+        "layout": layout_of(plan),
+        "said": folded(draft) if step == "size" else {},
         "template_name": words.TEMPLATES[draft.document["template"]][0],
     }
 
@@ -156,7 +161,7 @@ def review(request: HttpRequest, draft_id: uuid.UUID) -> HttpResponse:
     if draft.submitted_at:
         return redirect("jobs:detail", draft.job_id)
     if request.GET.get("part") == "answer":
-        return render(request, "jobs/review.html#answer", {"draft": draft, "answer": services.dry_run_of(draft)})
+        return render(request, "jobs/review.html#answer", _answer(draft))
     context = _context(draft, "review")
     plan = context["plan"]
     if plan.count:
@@ -177,11 +182,19 @@ def review(request: HttpRequest, draft_id: uuid.UUID) -> HttpResponse:
             "spec": read_spec(draft.document),
             "objects": shown,
             "index": index,
-            "yaml": to_yaml(manifests[index]) if manifests else "",
+            "lines": yaml_lines(to_yaml(manifests[index])) if manifests else [],
             "changes": _changes(draft),
+            "all": len(_settings(draft)),
             "answer": services.dry_run_of(draft),
         },
     )
+
+
+def _answer(draft: Draft) -> dict[str, Any]:
+    """What the API server said, and the plan that stands beside it."""
+    plan = plan_of(draft)
+    spec = None if plan.count else read_spec(draft.document)
+    return {"draft": draft, "answer": services.dry_run_of(draft), "plan": plan, "spec": spec, "oob": True}
 
 
 class _Plain(yaml.SafeDumper):
@@ -197,6 +210,18 @@ def to_yaml(manifest: dict[str, Any]) -> str:
     return text
 
 
+_KEY = re.compile(r"(\s*(?:- )*[\w./-]+:)(?=\s|$)")
+
+
+def yaml_lines(text: str) -> list[tuple[str, str]]:
+    """A manifest line by line: its key with what stands before it ("" where there is none), and the rest."""
+    found = []
+    for line in text.splitlines():
+        key = _KEY.match(line)
+        found.append((key[1], line[key.end() :]) if key else ("", line))
+    return found
+
+
 def _all(plan: Any) -> list[Any]:
     return [problem for found in plan.problems.values() for problem in found]
 
@@ -205,12 +230,16 @@ def _label(field: str) -> Any:
     return words.FIELDS[field][0] if field in words.FIELDS else field
 
 
+def _settings(draft: Draft) -> dict[str, Any]:
+    return {**step_fields(draft, "data"), **step_fields(draft, "size")}
+
+
 def _changes(draft: Draft) -> list[tuple[Any, str, str]]:
     """Setting, value in the cloned job, value here; only what differs."""
     if draft.cloned_from is None:
         return []
     old, new = draft.cloned_from.document, draft.document
-    fields = {**step_fields(draft, "data"), **step_fields(draft, "size")}
+    fields = _settings(draft)
     pairs = {name: [typed(d.get(name, field.default)) for d in (old, new)] for name, field in fields.items()}
     return [(_label(name), before, after) for name, (before, after) in pairs.items() if before != after]
 
@@ -226,7 +255,7 @@ def dry_run(request: HttpRequest, draft_id: uuid.UUID) -> HttpResponse:
         return redirect(_address(draft, "review"))
     if problems:  # another tab broke it: the page shows where
         return HttpResponse(headers={"HX-Refresh": "true"})
-    return render(request, "jobs/review.html#answer", {"draft": draft, "answer": services.dry_run_of(draft)})
+    return render(request, "jobs/review.html#answer", _answer(draft))
 
 
 @require_POST
