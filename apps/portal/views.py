@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET
 
 from apps.accounts.types import Actor, Permission
 from apps.jobs.services import Job, overview
+from apps.jobs.services.shapes import shapes
 from apps.notices import services as notices
 from apps.portal.services.recent import recent_of
 from apps.quotas import services as quotas
@@ -56,8 +57,10 @@ def home(request: HttpRequest) -> HttpResponse:
         "served": _served(actor, slug),
         "recent": recent_of(actor, slug),
         "may_submit": actor.may(Permission.JOB_SUBMIT),
+        "shapes": shapes(),
         "may_deploy": actor.may(Permission.DEPLOYMENT_CREATE),
     }
+    context["empty"] = not any(context[key] for key in ("rows", "recent", "needs", "news", "served"))
     return render(
         request, "portal/home.html#live" if request.GET.get("part") == "live" else "portal/home.html", context
     )

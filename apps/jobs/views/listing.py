@@ -16,6 +16,7 @@ from apps.jobs.domain.phases import Phase
 from apps.jobs.forms import STATES, JobFilter
 from apps.jobs.models import Job
 from apps.jobs.services.overview import Going, going_of
+from apps.jobs.services.shapes import shapes
 from apps.jobs.services.tally import alive_seen
 
 PAGE = 50
@@ -75,6 +76,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "query": _query(request.GET),
         "filtered": any(request.GET.get(name) for name in ("state", "mine", "q")),
         "may_submit": actor.may(Permission.JOB_SUBMIT),
+        "shapes": shapes(),
     }
     return render(request, "jobs/list.html", context)
 
