@@ -30,7 +30,7 @@ from apps.jobs.domain.lifecycle import Decision, Reason, decide
 from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.domain.seen import read_seen, waiting_for
 from apps.jobs.models import Job
-from apps.jobs.services import background
+from apps.jobs.services import background, waiting
 from apps.jobs.services.why import judged
 from apps.tenants.domain.place import place_steps
 from apps.tenants.services import place_of
@@ -124,6 +124,9 @@ def test_volcano_3910_a_gang_larger_than_the_fleet_is_told_that_it_will_never_st
     job = stage.submit("too large", ranks=5)
     assert not stage.pods(job), "nothing is there that an autoscaler or a person could look at"
     assert job.reason_params["text"] == "resource in cluster is overused: overused nvidia.com/gpu"
+    assert [str(one.text) for one in waiting.waiting_for(world.scientist.actor())] == [
+        "too large cannot start as it is"
+    ]
     told = stage.why(job)
     assert told["codes"] == ["waiting.fleet-never"]
     sentence = "The job asks for 40 GPUs, and all nodes of the cluster together have 32 GPUs. It cannot start as it is:"
@@ -263,6 +266,10 @@ def test_volcano_5805_ranks_that_wait_for_others_are_counted_and_shown_to_their_
     page = browser(world.scientist).get(reverse("jobs:detail", args=[job.pk])).content.decode()
     assert "3 of 4 ranks have a node and wait for the others" in page
     assert "suspend the job and resume it" in page
+    assert waiting.waiting_for(world.scientist.actor()) == [], "a gang takes a moment to be placed"
+    with time_machine.travel(timezone.now() + timedelta(minutes=6)):
+        (told,) = waiting.waiting_for(world.scientist.actor())
+    assert str(told.text).endswith("lost a part of its place")
 
 
 # --- what the scheduler and the controller say ---------------------------------------------------------------------------

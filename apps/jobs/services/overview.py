@@ -17,7 +17,7 @@ from apps.jobs.domain.phases import Phase
 from apps.jobs.domain.problems import Problem
 from apps.jobs.domain.spec import SIZE_FIELDS, fields_of, read_fields
 from apps.jobs.domain.templates import TEMPLATES, Container
-from apps.jobs.models import Draft, Job
+from apps.jobs.models import Draft, Job, JobPhase
 from apps.jobs.services.drafts import problems_of
 from apps.jobs.services.reading import Progress
 from apps.quotas import services as quotas
@@ -148,15 +148,23 @@ def chances_of(uses: list[Use]) -> list[Chance]:
 
 
 RECENT = timedelta(days=3)
+STRANDED = timedelta(minutes=5)
+"""Ranks of a gang get their nodes within moments of each other; what lasts longer needs somebody."""
+NEVER = ("waiting.queue-never", "waiting.fleet-never", "waiting.node-never")
 
 
 def stuck_jobs(actor: Actor) -> QuerySet[Job]:
-    """A person's own jobs that need a hand: failed within three days and not cloned since, or with an image that cannot
-    be pulled."""
+    """A person's own jobs that need a hand: failed within three days and not cloned since, with an image that cannot be
+    pulled, that cannot start as they are, or whose ranks have waited for each other for some minutes."""
     cloned = Job.objects.for_system().filter(cloned_from=OuterRef("pk"))
     failed = Q(phase=Phase.FAILED, ended_at__gt=timezone.now() - RECENT) & ~Exists(cloned)
     unpulled = Q(phase=Phase.STARTING, reason="starting.image")
-    own = Job.objects.visible_to(actor).filter(failed | unpulled, owner_id=uuid.UUID(actor.user_pk))
+    hopeless = Q(phase=Phase.WAITING, reason__in=NEVER)
+    starting = JobPhase.objects.filter(job=OuterRef("pk"), phase=Phase.STARTING, attempt=OuterRef("attempt"))
+    stranded = Q(phase=Phase.STARTING, reason="starting.stranded")
+    stranded &= Exists(starting.filter(at__lt=timezone.now() - STRANDED))
+    stuck = failed | unpulled | hopeless | stranded
+    own = Job.objects.visible_to(actor).filter(stuck, owner_id=uuid.UUID(actor.user_pk))
     return own.select_related("tenant", "placement__cluster").order_by("-id")
 
 

@@ -22,7 +22,11 @@ def waiting_for(actor: Actor) -> list[Waiting]:
 
 def _stuck(job: Job) -> Waiting:
     failed = job.state is Phase.FAILED
-    text = _("{name} failed") if failed else _("{name} cannot pull its image")
+    texts = {
+        "starting.image": _("{name} cannot pull its image"),
+        "starting.stranded": _("{name} lost a part of its place"),
+    }
+    text = _("{name} failed") if failed else texts.get(job.reason, _("{name} cannot start as it is"))
     return Waiting(
         text.format(name=job.name),
         reverse("jobs:detail", args=[job.pk]),
