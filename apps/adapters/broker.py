@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import structlog
 from celery import Task, current_app
-from celery.signals import task_prerun
+from celery.signals import task_prerun, worker_ready
 from django.conf import settings
 from django.db import transaction
 from kombu.exceptions import OperationalError
@@ -15,8 +15,9 @@ from redis import Redis, RedisError
 
 log = structlog.get_logger(__name__)
 
-AGAIN_SECONDS = 20
+AGAIN_SECONDS = 60
 """A message that nobody took up for so long may be sent once more: it may be lost."""
+MARK = "waits"
 ANSWER_SECONDS = 2.0
 
 
@@ -44,11 +45,21 @@ def take_up(task: Task, args: Sequence[int | str], **_: object) -> None:
         log.warning("mark_stays", task=task.name, error=str(error))
 
 
+def forget_waiting(**_: object) -> None:
+    """As a worker starts: what one before it had fetched and not begun is nowhere, so all may be sent again."""
+    try:
+        for mark in _marks().scan_iter(f"{MARK}:*", count=1000):
+            _marks().delete(mark)
+    except RedisError as error:
+        log.warning("marks_stay", error=str(error))
+
+
 task_prerun.connect(take_up)
+worker_ready.connect(forget_waiting)
 
 
 def _mark(task: str, args: Sequence[int | str]) -> str:
-    return ":".join(("waits", task, *map(str, args)))
+    return ":".join((MARK, task, *map(str, args)))
 
 
 @functools.cache

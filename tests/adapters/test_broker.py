@@ -45,3 +45,11 @@ def test_a_change_after_the_work_began_is_another_message(db: None, waiting: Cal
     app.tasks[TASK].apply(args=[row])  # runs here, with the signals of a worker
     broker.send(TASK, row)
     assert waiting() == 2
+
+
+def test_what_a_killed_worker_had_fetched_is_sent_again(waiting: Callable[[], int]) -> None:
+    row = str(uuid.uuid4())
+    broker.send(TASK, row)
+    broker.forget_waiting()
+    broker.send(TASK, row)
+    assert waiting() == 2

@@ -93,6 +93,22 @@ def job(connected: World) -> Job:
     return factories.job(connected.scientist, connected.place)
 
 
+def test_a_job_that_waits_for_long_is_looked_at_more_rarely(job: Job) -> None:
+    """Its changes are told by the watch; thousands of looks that find nothing keep workers from new jobs."""
+
+    def pause() -> timedelta:
+        assert step(job) is Phase.WAITING
+        assert job.due_at
+        return job.due_at - timezone.now()
+
+    assert pause() < timedelta(seconds=2), "just applied"
+    assert pause() <= timedelta(seconds=30)
+    Job.objects.for_system().filter(pk=job.pk).update(created_at=timezone.now() - timedelta(minutes=10))
+    assert timedelta(minutes=2) < pause() < timedelta(minutes=3)
+    Job.objects.for_system().filter(pk=job.pk).update(created_at=timezone.now() - timedelta(days=10))
+    assert pause() <= timedelta(minutes=5)
+
+
 class Counting(KubeApi):
     """Counts the objects that lists bring."""
 

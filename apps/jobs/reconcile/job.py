@@ -32,7 +32,8 @@ from apps.tenants import services as tenants
 
 log = structlog.get_logger(__name__)
 
-LOOK_AGAIN = timedelta(seconds=30)
+LOOK_AGAIN, LOOK_RARELY = timedelta(seconds=30), timedelta(minutes=5)
+"""The watch tells of changes; these looks are for what it could not tell. The longer a job waits or runs, the rarer."""
 SOON = timedelta(seconds=1)
 LONGEST = timedelta(seconds=5)
 """While a cluster is away, tries come at most this far apart, so that accepted work goes in soon after its return."""
@@ -125,7 +126,12 @@ def _step(eye: KubeApi, hand: KubeApi, job: Job) -> timedelta | None:
     moves.take(job, _with_people(job, _with_cause(job, decision, attempt)), attempt)
     if job.state.is_final:
         return None
-    return SOON if decision.act is not Act.NONE else LOOK_AGAIN
+    return SOON if decision.act is not Act.NONE else _again(job)
+
+
+def _again(job: Job) -> timedelta:
+    lasted = timezone.now() - (job.running_at or job.created_at)
+    return min(max(LOOK_AGAIN, lasted / 4), LOOK_RARELY)
 
 
 def _attempt(job: Job, seen: Seen | None, decision: Decision) -> int:
