@@ -160,7 +160,7 @@ def memory(value: int | None) -> str:
             number = value / size
             digits = 1 if number < 10 or (number < 100 and unit in ("TiB", "GiB")) else 0
             return f"{formats.number_format(number, digits, use_l10n=True)} {unit}"
-    return _("{n} bytes").format(n=value)
+    return ngettext("{n} byte", "{n} bytes", value).format(n=value)
 
 
 @register.filter

@@ -70,6 +70,14 @@ def test_a_search_finds_chinese_in_name_tag_and_card(world: World) -> None:
     assert names(client.get("/models/?stage=approved")) == []
 
 
+def test_a_version_whose_job_told_no_loss_is_listed(world: World) -> None:
+    version = made.version(world.scientist, world.place)
+    ModelVersion.objects.filter(pk=version.pk).update(lineage={})
+    page = browser(world.scientist).get(f"/models/{version.model_id}/?tab=versions")
+    assert page.status_code == 200
+    assert ">v1</a>" in page.content.decode()
+
+
 @pytest.mark.parametrize(
     "odd", ["stage=nonsense", "q=%00", "format=%00&before=%00", "part=fits&id=%00", "after=é", "q=%25_\\"]
 )
