@@ -99,8 +99,9 @@ class Ill:
 
 def _ill(stands: list[Stand]) -> list[Ill]:
     """The worst of all clusters that answer, a few of each."""
-    each = max(2, services.MOST_ILL // max(1, len(stands)))
-    some = [(stand.cluster, node) for stand in stands if not stand.is_silent for node in stand.ill[:each]]
+    having = [stand for stand in stands if stand.ill and not stand.is_silent]
+    each = max(2, services.MOST_ILL // max(1, len(having)))
+    some = [(stand.cluster, node) for stand in having for node in stand.ill[:each]]
     why = services.reasons(node for _cluster, node in some)
     found = []
     for cluster, node in some:
