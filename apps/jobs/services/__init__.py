@@ -2,7 +2,7 @@
 
 from apps.jobs.domain.problems import InvalidDocument, Problem
 from apps.jobs.models import Draft, Job
-from apps.jobs.services.control import NotNow, may_control, resume, stop, suspend
+from apps.jobs.services.control import NotNow, may_control, require_control, resume, stop, suspend
 from apps.jobs.services.drafts import (
     StaleDraft,
     ask_dry_run,
@@ -39,6 +39,7 @@ __all__ = [
     "ranks_of",
     "reason_of",
     "reason_text",
+    "require_control",
     "resume",
     "save_draft",
     "stop",

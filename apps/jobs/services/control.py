@@ -56,11 +56,17 @@ def may_control(actor: Actor, job: Job) -> bool:
 _FROM = {Wanted.STOP: {Wanted.RUN, Wanted.SUSPEND}, Wanted.SUSPEND: {Wanted.RUN}, Wanted.RUN: {Wanted.SUSPEND}}
 
 
-def _change(actor: Actor, job: Job, wanted: Wanted, what: audit.Action) -> None:
-    target = f"job:{job.pk}"
+def require_control(actor: Actor, job: Job) -> None:
+    """Raises Denied."""
     if not may_control(actor, job):
         own = str(job.owner_id) == actor.user_pk
-        actor.require(Permission.JOB_CONTROL_OWN if own else Permission.JOB_CONTROL_ANY, job.tenant_id, target=target)
+        missing = Permission.JOB_CONTROL_OWN if own else Permission.JOB_CONTROL_ANY
+        actor.require(missing, job.tenant_id, target=f"job:{job.pk}")
+
+
+def _change(actor: Actor, job: Job, wanted: Wanted, what: audit.Action) -> None:
+    target = f"job:{job.pk}"
+    require_control(actor, job)
     here = Job.objects.for_system().unfinished().filter(pk=job.pk)
     changed = here.filter(wanted__in=_FROM[wanted]).update(wanted=wanted, wanted_by=actor.name, due_at=Now())
     if not changed:

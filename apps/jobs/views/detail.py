@@ -135,6 +135,7 @@ def stop(request: HttpRequest, job_id: str) -> HttpResponse:
     if request.method == "POST":
         return control(request, job_id, "stop")
     job = job_of(request, job_id)
+    services.require_control(request.actor, job)
     context = {"job": job, "going": going_of([job])[job.pk]}
     return render(request, "jobs/stop.html#question" if request.htmx else "jobs/stop.html", context)
 

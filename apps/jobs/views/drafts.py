@@ -10,6 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
+from apps.accounts.types import Permission
 from apps.jobs import services
 from apps.jobs.models import Draft
 
@@ -18,7 +19,11 @@ from apps.jobs.models import Draft
 def drafts(request: HttpRequest) -> HttpResponse:
     """What was begun and not submitted, the one touched last first."""
     own = Draft.objects.visible_to(request.actor).filter(submitted_at=None).select_related("tenant")
-    return render(request, "jobs/drafts.html", {"drafts": own.order_by("-updated_at")[:100]})
+    context = {
+        "drafts": own.order_by("-updated_at")[:100],
+        "may_submit": request.actor.may(Permission.JOB_SUBMIT),
+    }
+    return render(request, "jobs/drafts.html", context)
 
 
 @require_http_methods(["GET", "POST"])

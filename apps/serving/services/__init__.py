@@ -2,7 +2,7 @@
 
 from apps.serving.domain.problems import InvalidRequest, Problem
 from apps.serving.models import Deployment, DeploymentKey
-from apps.serving.services.control import NotNow, may_control, remove, scale, start, stop
+from apps.serving.services.control import NotNow, may_control, remove, require_control, scale, start, stop
 from apps.serving.services.deploy import KeyReused, Request, deploy
 from apps.serving.services.gate import Answer, Verdict, authorize
 from apps.serving.services.keys import keys_of, make_key, playground_pass, revoke_key
@@ -32,6 +32,7 @@ __all__ = [
     "reason_text",
     "remove",
     "replicas_of",
+    "require_control",
     "revoke_key",
     "scale",
     "start",

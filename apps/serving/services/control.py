@@ -117,12 +117,17 @@ def remove(actor: Actor, *, deployment: Deployment, typed: str) -> None:
     _want(actor, here, Wanted.REMOVE, REMOVED)
 
 
-def _locked(actor: Actor, deployment: Deployment) -> Deployment:
-    """The row as it is now, for the rest of the transaction. Raises Denied."""
-    own = str(deployment.owner_id) == actor.user_pk
+def require_control(actor: Actor, deployment: Deployment) -> None:
+    """Raises Denied."""
     if not may_control(actor, deployment):
+        own = str(deployment.owner_id) == actor.user_pk
         missing = Permission.DEPLOYMENT_CONTROL_OWN if own else Permission.DEPLOYMENT_CONTROL_ANY
         actor.require(missing, deployment.tenant_id, target=deployment.subject)
+
+
+def _locked(actor: Actor, deployment: Deployment) -> Deployment:
+    """The row as it is now, for the rest of the transaction. Raises Denied."""
+    require_control(actor, deployment)
     rows = Deployment.objects.for_system().select_for_update(of=("self",)).select_related("placement__cluster")
     return rows.get(pk=deployment.pk)
 

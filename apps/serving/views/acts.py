@@ -82,6 +82,7 @@ def remove(request: HttpRequest, deployment_id: str) -> HttpResponse:
 
 
 def _ask(request: HttpRequest, template: str, deployment: Deployment) -> HttpResponse:
+    services.require_control(request.actor, deployment)
     context = {
         "deployment": deployment,
         "key_count": services.keys_of(deployment).count(),
