@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -68,16 +68,27 @@ def _wait(url: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def portal(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
-    require("chromium")
+def seeding() -> Callable[[], Any]:
+    """Makes what the portal shows; a module that wants to look at something else has its own."""
     # Models can be imported only once Django is set up, after this file was read.
+    from tests.prove.seeded import seed
+
+    return seed
+
+
+@pytest.fixture(scope="module")
+def portal(
+    django_db_setup: None,
+    django_db_blocker: Any,
+    tmp_path_factory: pytest.TempPathFactory,
+    seeding: Callable[[], Any],
+) -> Iterator[Portal]:
+    require("chromium")
     from django.core.management import call_command
     from django.db import connection
 
-    from tests.prove.seeded import seed
-
     with django_db_blocker.unblock():
-        seeds = seed()
+        seeds = seeding()
         database = connection.settings_dict["NAME"]
     env = _environment(database, tmp_path_factory.mktemp("static"))
     subprocess.run([sys.executable, "manage.py", "collectstatic", "--noinput", "-v0"], cwd=ROOT, env=env, check=True)

@@ -10,7 +10,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.prove.conftest import Portal
 from tests.prove.scenes import SCENES
@@ -67,7 +67,8 @@ def test_a_page_in_eight_variants(name: str, portal: Portal, chrome: Browser) ->
     address = portal.url + path.format(**seeds.names)
     cookie = seeds.cookies.get(person, "")
     variants = list(itertools.product(WIDTHS, LANGUAGES, THEMES))
-    visits = [Visit(chrome, address, cookie, variant, name) for variant in variants]
+    windows = [window(chrome, portal.url, cookie, variant) for variant in variants]
+    visits = [Visit(one, address, variant, name) for one, variant in zip(windows, variants, strict=True)]
     visits[-1].settle()  # what all of them wait for, they wait for together
     shots: list[tuple[int, bytes]] = []
     faults: list[str] = []
@@ -75,6 +76,7 @@ def test_a_page_in_eight_variants(name: str, portal: Portal, chrome: Browser) ->
         found, shot = visit.judge()
         faults += [f"{width} {language} {theme}: {fault}" for fault in found]
         shots.append((width, shot))
+        visit.page.context.close()
     sheet(chrome, name, shots)
     assert not faults, "\n".join(faults)
 
@@ -86,19 +88,24 @@ document.addEventListener("securitypolicyviolation", (event) =>
 """
 
 
-class Visit:
-    """One page in a browser window of its own; `faults` gathers what its console complains of."""
+def window(browser: Browser, site: str, session: str, variant: tuple[int, str, str]) -> BrowserContext:
+    """A browser window of somebody who is signed in, of a width, in a language and a theme."""
+    width, language, theme = variant
+    context = browser.new_context(viewport={"width": width, "height": 900}, timezone_id="Asia/Shanghai")
+    cookies = {"sessionid": session, "django_language": language, "theme": theme}
+    context.add_cookies([{"name": k, "value": v, "url": site} for k, v in cookies.items() if v])
+    context.add_init_script(_LISTEN)
+    return context
 
-    def __init__(self, browser: Browser, address: str, session: str, variant: tuple[int, str, str], name: str) -> None:
+
+class Visit:
+    """One page in a window; `faults` gathers what its console complains of."""
+
+    def __init__(self, context: BrowserContext, address: str, variant: tuple[int, str, str], name: str) -> None:
         self.width, self.language, self.theme = variant
         self.expected = EXPECTED_ERRORS.get(name, 200)
         self.faults: list[str] = []
-        site = address[: address.index("/", len("http://"))]
-        self.context = browser.new_context(viewport={"width": self.width, "height": 900}, timezone_id="Asia/Shanghai")
-        cookies = {"sessionid": session, "django_language": self.language, "theme": self.theme}
-        self.context.add_cookies([{"name": k, "value": v, "url": site} for k, v in cookies.items() if v])
-        self.context.add_init_script(_LISTEN)
-        self.page = self.context.new_page()
+        self.page = context.new_page()
         self.page.on("console", lambda said: self._said(said.type, said.text))
         self.page.on("pageerror", lambda error: self.faults.append(f"script {error}"))
         self.answer = self.page.goto(address, wait_until="load")
@@ -112,8 +119,8 @@ class Visit:
         """Let scripts run and parts come that the page asks for by itself."""
         self.page.wait_for_timeout(SETTLE_MS)
 
-    def judge(self) -> tuple[list[str], bytes]:
-        """What is wrong with it, and its picture. It is closed then."""
+    def judge(self, *, contrast: bool = True) -> tuple[list[str], bytes]:
+        """What is wrong with it, and its picture. It is closed then. `contrast`: look at each text's colours too."""
         page, faults = self.page, self.faults
         try:
             if self.answer is None or self.answer.status != self.expected:
@@ -123,22 +130,23 @@ class Visit:
                 faults.append("wrong language")
             if page.evaluate("document.documentElement.dataset.bsTheme") != self.theme:
                 faults.append("wrong theme")
-            faults += _overflow(page, self.width) + _axe(page)
+            faults += _overflow(page, self.width) + _axe(page, contrast=contrast)
             # A window as high as the page, so that what is fixed to its edges stands there in the picture too.
             height = page.evaluate("document.documentElement.scrollHeight")
             page.set_viewport_size({"width": self.width, "height": min(max(height, 700), TALLEST)})
             return faults, page.screenshot(type="jpeg", quality=80)
         finally:
-            self.context.close()
+            page.close()
 
 
 def look(
     browser: Browser, address: str, session: str, variant: tuple[int, str, str], name: str
 ) -> tuple[list[str], bytes]:
-    """Visit one page and judge it."""
-    visit = Visit(browser, address, session, variant, name)
-    visit.settle()
-    return visit.judge()
+    """Visit one page in a window of its own and judge it."""
+    with window(browser, address, session, variant) as context:
+        visit = Visit(context, address, variant, name)
+        visit.settle()
+        return visit.judge()
 
 
 def _overflow(page: Page, width: int) -> list[str]:
@@ -146,9 +154,10 @@ def _overflow(page: Page, width: int) -> list[str]:
     return [f"{wide} px wide"] if wide > width else []
 
 
-def _axe(page: Page) -> list[str]:
+def _axe(page: Page, *, contrast: bool) -> list[str]:
     page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    rules = {"color-contrast": {"enabled": contrast}}
+    found = page.evaluate("rules => axe.run(document, {rules, resultTypes: ['violations']})", rules)
     return [
         f"axe {one['id']} ({len(one['nodes'])}): {node['html'][:160]} {node['failureSummary'][:200]}"
         for one in found["violations"]

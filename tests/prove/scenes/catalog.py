@@ -14,6 +14,7 @@ from apps.catalog import services
 from apps.catalog.domain.moving import Moving
 from apps.catalog.models import Blob, ModelVersion, StageChange, StoredFile, Transfer
 from apps.catalog.moves import restate
+from apps.jobs.models import Job
 from tests.catalog import made
 from tests.factories import World
 
@@ -107,7 +108,12 @@ def seed(world: World, me: User) -> dict[str, Any]:
         StoredFile.objects.create(version=second, path=path, digest=digest, size=size)
     lineage = second.lineage | {"checkpoint": {"name": "step-00001500", "step": 1500, "saved_at": ""}}
     ModelVersion.objects.filter(model=first.model).update(lineage=lineage)
-    return {"model": first.model_id, **_on_the_way(world, me)}
+    found = {"model": first.model_id, **_on_the_way(world, me)}
+    job = Job.objects.for_system().filter(owner=me, name="first light").latest("pk")
+    for version in ModelVersion.objects.for_system().filter(tenant=world.nlp):
+        version.lineage["job"] |= {"id": job.pk}  # one that can be looked at
+        version.save(update_fields=["lineage"])
+    return found
 
 
 def _on_the_way(world: World, me: User) -> dict[str, Any]:
