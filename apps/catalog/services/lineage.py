@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -36,12 +37,11 @@ class Column:
 
 
 def picture(actor: Actor, version: ModelVersion, uses: Sequence[Use]) -> list[Column]:
-    """From data and code over the job and its checkpoint to the version and what serves it."""
+    """From data and code over the job to the version that its checkpoint became, and what serves it."""
     columns = [
         (_("made from"), _sources(version.lineage)),
         (_("by job"), [_job(actor, version)]),
-        (_("checkpoint"), [_checkpoint(version.lineage)]),
-        (_("version"), [Box("tag", f"v{version.number}", version.model.name, mine=True)]),
+        (_("version"), [Box("tag", f"v{version.number}", _checkpoint(version.lineage), mine=True)]),
         (_("used by"), used_by(actor, uses) or [Box("circle-dashed", _("nothing yet"))]),
     ]
     found = []
@@ -83,12 +83,14 @@ def _job(actor: Actor, version: ModelVersion) -> Box:
     return Box("player-play", str(job.get("name") or "–"), attempt, f"/jobs/{job.get('id')}/" if link else "")
 
 
-def _checkpoint(lineage: dict[str, Any]) -> Box:
+def _checkpoint(lineage: dict[str, Any]) -> str:
     found = lineage.get("checkpoint", {})
     if not found.get("name"):
-        return Box("device-floppy", _("not found yet"))
+        return _("checkpoint not found yet")
     step = found.get("step")
-    return Box("device-floppy", _("step {n}").format(n=step) if step is not None else found["name"], found["name"])
+    if step is None:
+        return str(found["name"])
+    return _("step {n}").format(n=formats.number_format(step, force_grouping=True))
 
 
 def _lines(here: int, there: int) -> list[str]:

@@ -19,6 +19,8 @@ from apps.catalog.services import lineage, market, words
 VERSIONS = accounts.Listing(key="number")
 FILES = accounts.Listing(key="path", rising=True)
 CHANGES = accounts.Listing()
+MOST_NUMBERS = 12
+"""Versions to choose among beside the name; the tab has them all."""
 TABS = ("card", "versions", "files", "history")
 
 
@@ -69,6 +71,7 @@ def page_context(request: HttpRequest, version: ModelVersion) -> dict[str, Any]:
     return {
         "model": found,
         "version": version,
+        "numbers": list(services.versions_of(actor, found).values_list("number", flat=True)[:MOST_NUMBERS]),
         "look": (tone, icon, words.STAGES[Stage(version.stage)]),
         "visibility": words.VISIBILITIES[Visibility(found.visibility)],
         "format": words.FORMATS.get(facts.get("format", ""), ""),
