@@ -13,13 +13,15 @@ from django.views.decorators.http import require_GET
 from apps.accounts.types import Permission
 from apps.serving import services
 from apps.serving.domain.phases import Phase, Wanted
-from apps.serving.models import Deployment
+from apps.serving.models import Deployment, DeploymentPhase
 from apps.serving.services.keys import USUAL_RATE
 from apps.serving.services.messages import LOOKS, PHASES
 from apps.serving.services.written import code_of, to_yaml
 from apps.streams import services as streams
 
 TABS = ("replicas", "keys", "history", "manifests")
+SHOWN = 5
+"""The newest moves that stand beside the page."""
 CODES = ("curl", "python")
 
 PLAYGROUND_WORDS = {
@@ -80,6 +82,7 @@ def state(request: HttpRequest, deployment: Deployment) -> dict[str, Any]:
         "icon": icon,
         "word": PHASES[phase],
         "steps": [(step, PHASES[step.phase]) for step in services.steps_of(deployment, history, replicas)],
+        "happened": [_happened(move) for move in history[: -SHOWN - 1 : -1]],
         "coming": next((replica for replica in replicas if not replica.ready and not replica.going), None),
         "ready": sum(replica.ready for replica in replicas),
         "reason": services.reason_text(deployment.reason, deployment.reason_params),
@@ -90,6 +93,11 @@ def state(request: HttpRequest, deployment: Deployment) -> dict[str, Any]:
         "runs": wanted is Wanted.RUN,
         "gone": wanted is Wanted.REMOVE or phase is Phase.REMOVED,
     }
+
+
+def _happened(move: DeploymentPhase) -> tuple[DeploymentPhase, str]:
+    """A move and its sentence: its reason, or what it came to."""
+    return move, services.reason_text(move.reason, move.reason_params) or str(PHASES[Phase(move.phase)])
 
 
 def tab(request: HttpRequest, deployment: Deployment, asked: str) -> dict[str, Any]:
