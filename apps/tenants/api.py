@@ -256,6 +256,19 @@ class DecideView(GenericAPIView[TenantRequest]):
         return Response(RequestSerializer(asked).data)
 
 
+class WithdrawView(GenericAPIView[TenantRequest]):
+    serializer_class = RequestSerializer
+
+    @extend_schema(operation_id="withdraw_tenant_request", request=None, responses=RequestSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        """Take back what one asked for; done again it is a success. 409: it was decided."""
+        try:
+            asked = services.withdraw(_actor(request), _request(request, pk))
+        except services.AlreadyDecided as decided:
+            raise Clash(_("Somebody else has decided: {state}.").format(state=decided.request.state)) from decided
+        return Response(RequestSerializer(asked).data)
+
+
 def _actor(request: Any) -> Actor:
     return cast("Actor", request.actor)
 

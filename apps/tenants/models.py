@@ -115,6 +115,7 @@ class TenantRequest(models.Model):
         OPEN = "open"
         APPROVED = "approved"
         REJECTED = "rejected"
+        WITHDRAWN = "withdrawn"
 
     slug = models.SlugField(max_length=30)
     name = models.CharField(max_length=80)
@@ -123,7 +124,7 @@ class TenantRequest(models.Model):
     reason = models.TextField()
     asked_by = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+")
     asked_at = models.DateTimeField(db_default=Now())
-    state = models.CharField(max_length=8, choices=State, default=State.OPEN)
+    state = models.CharField(max_length=9, choices=State, default=State.OPEN)
     granted = models.PositiveIntegerField(null=True)
     note = models.TextField(blank=True)
     decided_by = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+", null=True)

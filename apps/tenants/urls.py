@@ -14,6 +14,7 @@ urlpatterns = [
     path("tenant-requests/new", views.ask, name="ask"),
     path("tenant-requests/<int:request_id>/", views.request_page, name="request"),
     path("tenant-requests/<int:request_id>/decide", views.decide, name="decide"),
+    path("tenant-requests/<int:request_id>/withdraw", views.withdraw, name="withdraw"),
 ]
 
 api_patterns = [
@@ -26,4 +27,5 @@ api_patterns = [
     path("tenant-requests", api.RequestsView.as_view(), name="tenant-requests"),
     path("tenant-requests/<int:pk>", api.RequestView.as_view(), name="tenant-request"),
     path("tenant-requests/<int:pk>/decide", api.DecideView.as_view(), name="tenant-request-decide"),
+    path("tenant-requests/<int:pk>/withdraw", api.WithdrawView.as_view(), name="tenant-request-withdraw"),
 ]

@@ -24,6 +24,7 @@ LINES: Mapping[tuple[str, str], str] = {
     ("tenants:ask", "POST"): "               302  403   403   403  302   403  302  403",
     ("tenants:request", "GET"): "            302  404   404   404  200   200  200  404",
     ("tenants:decide", "POST"): "            302  404   404   404  403   403  302  404",
+    ("tenants:withdraw", "POST"): "          302  404   404   404  302   403  403  404",
     ("api:tenants", "GET"): "                401  200   200   200  200   200  200  200",
     ("api:tenant", "GET"): "                 401  404   200   200  200   200  200  404",
     ("api:tenant-members", "GET"): "         401  404   200   200  200   200  200  404",
@@ -34,6 +35,7 @@ LINES: Mapping[tuple[str, str], str] = {
     ("api:tenant-requests", "POST"): "       401  403   403   403  201   403  201  403",
     ("api:tenant-request", "GET"): "         401  404   404   404  200   200  200  404",
     ("api:tenant-request-decide", "POST"): " 401  404   404   404  403   403  200  404",
+    ("api:tenant-request-withdraw", "POST"): "401 404  404   404  200   403  403  404",
 }  # fmt: skip
 
 
@@ -53,6 +55,7 @@ ARGS: Mapping[str, Callable[[Objects], list[Any]]] = {
     "tenants:remove": _PLACE,
     "tenants:request": _REQUEST,
     "tenants:decide": _REQUEST,
+    "tenants:withdraw": _REQUEST,
     "api:tenant": lambda found: ["nlp"],
     "api:tenant-members": lambda found: ["nlp"],
     "api:tenant-look": _PLACE,
@@ -60,6 +63,7 @@ ARGS: Mapping[str, Callable[[Objects], list[Any]]] = {
     "api:tenant-remove": _PLACE,
     "api:tenant-request": _REQUEST,
     "api:tenant-request-decide": _REQUEST,
+    "api:tenant-request-withdraw": _REQUEST,
 }
 _ASK = {"slug": "robots", "name": "Robots", "cluster": "train-a", "gpus": 4, "reason": "grasping"}
 BODIES: Mapping[str, Callable[[Objects], dict[str, Any]]] = {

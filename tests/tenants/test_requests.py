@@ -150,3 +150,23 @@ def test_two_ask_for_one_name_at_once() -> None:
     )
     assert sum(isinstance(one, services.SlugTaken) for one in answers) == 2
     assert TenantRequest.objects.for_system().filter(slug="speech").count() == 1
+
+
+def test_who_asked_withdraws_and_nobody_else(world: World) -> None:
+    admin = world.actor(Role.TEAM_ADMIN)
+    request = ask(world)
+    with pytest.raises(Denied):
+        services.withdraw(world.actor(Role.OPERATOR), request)
+    assert services.withdraw(admin, request).state == "withdrawn"
+    assert services.withdraw(admin, request).state == "withdrawn"
+    assert Entry.objects.filter(action="tenant.withdrawn", result="done").count() == 1
+    with pytest.raises(services.AlreadyDecided):
+        services.decide(world.actor(Role.OPERATOR), request, APPROVE)
+    assert not notices.waiting_for(world.actor(Role.OPERATOR))
+    ask(world)  # its short name is free again
+
+
+def test_what_was_decided_is_not_withdrawn(world: World) -> None:
+    request = services.decide(world.actor(Role.OPERATOR), ask(world), REJECT)
+    with pytest.raises(services.AlreadyDecided):
+        services.withdraw(world.actor(Role.TEAM_ADMIN), request)

@@ -27,6 +27,7 @@ from apps.tenants.services.requests import (
     decide,
     impact_of,
     may_follow_request,
+    withdraw,
 )
 from apps.tenants.services.waiting import waiting
 
@@ -62,4 +63,5 @@ __all__ = [
     "remove",
     "restore",
     "waiting",
+    "withdraw",
 ]

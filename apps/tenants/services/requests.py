@@ -41,6 +41,9 @@ APPROVED = audit.action(
     name=_("Approve a tenant"),
 )
 REJECTED = audit.action("tenant.rejected", _("{actor} rejected the tenant {name}"), name=_("Reject a tenant"))
+WITHDRAWN = audit.action(
+    "tenant.withdrawn", _("{actor} withdrew the request for the tenant {name}"), name=_("Withdraw a tenant's request")
+)
 TOLD_ASKED = notices.kind(
     "tenant.asked",
     ngettext_lazy(
@@ -145,6 +148,18 @@ def decide(actor: Actor, request: TenantRequest, decision: Decision) -> TenantRe
         reason = _("You asked for this tenant yourself. Another platform operator decides.")
         raise Denied(Permission.TENANT_DECIDE, reason, target=_target(request))
     (_approve if decision.approve else _reject)(actor, request, decision)
+    request.refresh_from_db()
+    return request
+
+
+@audit.use_case(WITHDRAWN)
+def withdraw(actor: Actor, request: TenantRequest) -> TenantRequest:
+    """Take back what one asked for; said again it changes nothing. Raises AlreadyDecided; Denied to everybody else."""
+    actor.require(Permission.TENANT_ASK, target=_target(request))
+    if str(request.asked_by_id) != actor.user_pk:
+        raise Denied(Permission.TENANT_ASK, _("Only who asked withdraws a request."), target=_target(request))
+    if _settle(actor, request, TenantRequest.State.WITHDRAWN, Decision(approve=False)):
+        audit.record(WITHDRAWN, actor, _target(request), **_about(request))
     request.refresh_from_db()
     return request
 

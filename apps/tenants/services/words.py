@@ -64,6 +64,7 @@ REQUESTS: dict[str, Look] = {
     TenantRequest.State.OPEN: ("amber", "hourglass", _("Waiting for a decision")),
     TenantRequest.State.APPROVED: ("green", "check", _("Approved")),
     TenantRequest.State.REJECTED: ("grey", "x", _("Rejected")),
+    TenantRequest.State.WITHDRAWN: ("grey", "arrow-back-up", _("Withdrawn")),
 }
 
 

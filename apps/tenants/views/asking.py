@@ -83,13 +83,29 @@ def decide(request: HttpRequest, request_id: int) -> HttpResponse:
     try:
         asked = services.decide(request.actor, asked, form.said())
     except services.AlreadyDecided as decided:
-        word = words.REQUESTS[decided.request.state][2]
-        who = decided.request.decided_by.name if decided.request.decided_by else "–"
-        said = _("Nothing was changed: {who} has decided already ({decision}).").format(who=who, decision=word)
-        messages.warning(request, said)
+        messages.warning(request, _late(decided.request))
     except clusters.Closed as closed:
         messages.warning(request, closed.text)
     else:
         said = _("{name} is approved.") if asked.state == asked.State.APPROVED else _("{name} is rejected.")
         messages.success(request, said.format(name=asked.name))
     return redirect("tenants:request", asked.pk)
+
+
+@require_POST
+def withdraw(request: HttpRequest, request_id: int) -> HttpResponse:
+    """Take back what one asked for."""
+    asked = _request(request, request_id)
+    try:
+        asked = services.withdraw(request.actor, asked)
+    except services.AlreadyDecided as decided:
+        messages.warning(request, _late(decided.request))
+    else:
+        messages.success(request, _("The request for {name} is withdrawn.").format(name=asked.name))
+    return redirect("tenants:request", asked.pk)
+
+
+def _late(decided: TenantRequest) -> str:
+    """What to say to somebody who came second."""
+    word, who = words.REQUESTS[decided.state][2], decided.decided_by.name if decided.decided_by else "–"
+    return _("Nothing was changed: {who} has decided already ({decision}).").format(who=who, decision=word)
