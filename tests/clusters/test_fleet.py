@@ -19,7 +19,7 @@ from apps.clusters.models import Cluster, ClusterNode, ClusterSample
 from apps.clusters.services import catalogue, fleet
 from apps.clusters.services.fleet import Filter
 from apps.clusters.services.samples import note_sample
-from apps.clusters.services.seen import keep_nodes, nodes_unlike, note_nodes
+from apps.clusters.services.seen import keep_nodes, nodes_unlike, note_comparison, note_nodes
 from apps.clusters.watch.nodes import Inventory
 from apps.clusters.watch.projections import NODES
 from apps.jobs.domain.manifests import JOB_LABEL
@@ -166,6 +166,16 @@ def test_a_day_of_a_cluster_is_drawn_from_its_samples_with_its_silences_left_out
     curve = page.get("/fleet/?cluster=train-a").context["curve"]
     assert [len(run) for run in curve.past.runs] == [2, 1, 2]
     assert (curve.past.most, curve.past.mean, ClusterSample.objects.count()) == (8, 50, 5)
+
+
+def test_what_the_last_comparison_found_is_said_by_page_and_rest(world: World) -> None:
+    cluster, client = world.place.cluster, browser(world.people[Role.OPERATOR])
+    for differed in (2, 0):
+        note_comparison(cluster.pk, 5130, differed)
+    told = client.get(f"/api/v1/clusters/{cluster.slug}").json()
+    assert [told[f"objects_{name}"] for name in ("compared", "differing", "differing_ever")] == [5130, 0, 2]
+    assert told["compared_at"]
+    assert "5,130" in client.get(f"/clusters/{cluster.slug}/").content.decode()
 
 
 def test_an_entry_of_operators_counts_at_the_next_look(world: World) -> None:
