@@ -132,7 +132,9 @@ def _told(me: User, tenant: Tenant, place: Placement) -> None:
 
 def _node(cluster: Cluster, now: Any) -> None:
     one = {**SIZES, GPU: "1"}
-    seen = node("gpu-0001", [pod("tenant-nlp", "j-one-0", 1)], "L01", labels=LABELS, capacity=one, allocatable=one)
+    labels = LABELS | {"nvidia.com/gpu.count": "1"}
+    pods = [pod("tenant-nlp", "j-one-0", 1)]
+    seen = node("gpu-0001", pods, "L01", labels=labels, capacity=one, allocatable=one)
     note_nodes(cluster.pk, [seen])
     note_queues(cluster.pk, [QueueSeen("tenant-nlp", "root", "Open", deserved={GPU: 1}, allocated={GPU: 1})])
     note_events(cluster.pk, [NodeEventSeen("gpu-0001", "Rebooted", "Node gpu-0001 has been rebooted", True, now)])
