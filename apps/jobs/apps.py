@@ -30,6 +30,7 @@ class JobsConfig(AppConfig):
                 unsettled=background.unsettled_jobs,
                 waiting=background.waiting_jobs,
                 ended=background.note_pod_end,
+                seen=background.note_pods,
                 links=reading.links,
             )
         )

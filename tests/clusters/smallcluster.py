@@ -39,7 +39,7 @@ class SmallCluster:
             str(self.port),
         ]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(100):
+        for _ in range(600):
             try:
                 self.api = KubeApi(self.endpoint)
                 self.api.version()

@@ -172,6 +172,27 @@ async def test_how_a_pod_ended_is_told_though_the_pod_is_gone_at_once(
     assert (end.pod_uid, end.exit_code, end.node, end.attempt) == (made["metadata"]["uid"], 137, "n-9", 1)
 
 
+async def test_how_pods_stand_is_told_beside_the_look(
+    small: SmallCluster, row: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[str, services.PodSeen] = {}
+    kind = replace(jobs_kind(), seen=lambda pods: told.update({pod.pod_uid: pod for pod in pods}))
+    monkeypatch.setattr(watching, "workloads", lambda: (kind,))
+    async with watch(small, row) as heard:
+        made = [await in_thread(send, small, pod(f"s-{number}", "ROW8", "n-9")) for number in (1, 2)]
+        waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+        for name, state in (("s-1", waiting), ("s-2", {"running": {"startedAt": "2026-11-26T12:00:00Z"}})):
+            status = {"phase": "Running", "containerStatuses": [{"name": "main", "state": state}]}
+            path = f"{object_path(pod(name))}/status"
+            await in_thread(small.api.merge_patch, path, {"status": status})
+        first, second = (one["metadata"]["uid"] for one in made)
+        await until(lambda: first in told and told[first].waiting and second in told and told[second].started_at)
+        await until(lambda: "ROW8" in heard.ids)
+    shown = told[first]
+    assert (shown.row_id, shown.phase, shown.node) == ("ROW8", "Running", "n-9")
+    assert (shown.waiting, shown.message) == ("ImagePullBackOff", "no such image")
+
+
 async def test_nodes_and_what_runs_on_them_are_counted(small: SmallCluster, row: Cluster) -> None:
     async with watch(small, row):
         for name, gpus, ready in (("n-1", 8, "True"), ("n-2", 8, "True"), ("n-3", 8, "False")):

@@ -29,6 +29,7 @@ from apps.clusters.services.profiling import describe
 from apps.clusters.services.registration import TEND, Registration, register_cluster
 from apps.clusters.services.registry import (
     PodEnd,
+    PodSeen,
     WorkloadKind,
     WorkloadObject,
     due_sweeps,
@@ -75,6 +76,7 @@ __all__ = [
     "Occupant",
     "Occupied",
     "PodEnd",
+    "PodSeen",
     "ProductSpace",
     "Registration",
     "WorkloadKind",

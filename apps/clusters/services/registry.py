@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -38,6 +38,20 @@ class PodEnd:
 
 
 @dataclass(frozen=True)
+class PodSeen:
+    """How a pod stands whose main container has not ended. `waiting` and `message` are the cluster's words for what it
+    waits for."""
+
+    row_id: str
+    pod_uid: str
+    phase: str
+    node: str
+    waiting: str
+    message: str
+    started_at: datetime | None
+
+
+@dataclass(frozen=True)
 class Link:
     """A row as a page names it."""
 
@@ -65,9 +79,10 @@ class WorkloadKind:
     for its log lines, `figures` finds in the message of one what its step came to, by series. `known` says which of
     some ids have a row; `orphan` is told of an object without one (default: it is left alone and logged). `unsettled`
     says which of some ids, whose objects are there, must be looked at although nothing changes (default: all): others
-    have ended well, or are due by themselves. `ended` is
-    told of each pod that ended, before the row is woken for it. `waiting` gives the ids of rows that waited for a
-    cluster, by its id, which answers again: they are woken at once.
+    have ended well, or are due by themselves. `ended` is told of each pod that ended, before the row is woken for it.
+    `seen` is told of pods that came or changed, of all that did so within a moment together, while their rows are
+    woken: a page need not wait for the look. `waiting` gives the ids of rows that waited for a cluster, by its id,
+    which answers again: they are woken at once.
     """
 
     label: str
@@ -78,6 +93,7 @@ class WorkloadKind:
     unsettled: Callable[[set[str]], set[str]] | None = None
     orphan: Callable[[WorkloadObject], None] | None = None
     ended: Callable[[PodEnd], None] | None = None
+    seen: Callable[[Sequence[PodSeen]], None] | None = None
     waiting: Callable[[int], Iterable[str]] | None = None
     objects: tuple[str, str] = ("batch.volcano.sh/v1alpha1", "Job")
     links: Callable[[Actor, set[str]], Mapping[str, Link]] | None = None

@@ -29,6 +29,7 @@ from apps.clusters.watch.nodes import Inventory
 from apps.clusters.watch.projections import ClusterEvent, Node, Pod, PodGroup
 from apps.clusters.watch.queues import Around
 from apps.clusters.watch.reflect import Reflector
+from apps.clusters.watch.telling import Telling
 from apps.clusters.watch.wakes import Wakes
 from apps.streams import services as streams
 
@@ -76,11 +77,12 @@ class ClusterWatch:
             await self._note(note_silence, f"The cluster's certificate authority cannot be read: {error}")
             await asyncio.Event().wait()
         self._doubt, self._nodes_changed = asyncio.Event(), asyncio.Event()
+        self._telling = Telling(self.write)
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 self._start_reflectors()
-                for step in (self._probe, self._keep_nodes, self._sweep, self._compare):
+                for step in (self._probe, self._keep_nodes, self._sweep, self._compare, self._telling.run):
                     group.create_task(step())
         finally:
             await self._reader.close()
@@ -144,6 +146,8 @@ class ClusterWatch:
         if new is not None and new.end is not None and (old is None or old.end is None):
             self._group.create_task(self._tell_end(new, kind, row_id))
         else:
+            if new is not None and new.end is None:
+                self._telling.add(kind, row_id, new)
             self.wakes.add(kind.task, row_id)
         if new is not None:
             self._follow(new, kind, row_id)

@@ -29,8 +29,18 @@ class Ended(msgspec.Struct, gc=False):
     finishedAt: datetime | None = None  # noqa: N815
 
 
+class Waiting(msgspec.Struct, gc=False):
+    reason: str | None = None
+    message: str | None = None
+
+
+class Running(msgspec.Struct, gc=False):
+    startedAt: datetime | None = None  # noqa: N815
+
+
 class State(msgspec.Struct, gc=False):
-    running: msgspec.UnsetType | dict[str, object] | None = None
+    waiting: Waiting | None = None
+    running: Running | None = None
     terminated: Ended | None = None
 
 
@@ -76,6 +86,7 @@ class PodSpec(msgspec.Struct, gc=False):
 
 class PodStatus(msgspec.Struct, gc=False):
     phase: str = ""
+    message: str | None = None
     containerStatuses: list[ContainerStatus] | None = None  # noqa: N815
 
 
@@ -118,10 +129,15 @@ class Pod(Listed, gc=False):
         return int(index) + after_master if index.isdigit() else 0
 
     @property
+    def main(self) -> State:
+        """How its main container stands."""
+        statuses = self.status.containerStatuses
+        return (statuses[0].state if statuses else None) or State()
+
+    @property
     def end(self) -> Ended | None:
         """How its main container ended, if it has."""
-        statuses = self.status.containerStatuses
-        return statuses[0].state.terminated if statuses and statuses[0].state else None
+        return self.main.terminated
 
 
 class Condition(msgspec.Struct, gc=False):

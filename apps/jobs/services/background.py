@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Any
 
 from django.db import transaction
@@ -18,10 +18,12 @@ from apps.jobs.domain.lifecycle import failure
 from apps.jobs.domain.phases import Phase
 from apps.jobs.models import Draft, Job, JobRank
 from apps.secrets import services as secrets
+from apps.streams.services import hint
 from apps.tenants.services import Blocker, Placement
 
 ENDED = ("Succeeded", "Failed")
 """Phases of a pod that runs no more."""
+ALIVE = ("Pending", "Running")
 
 
 def due_jobs() -> list[str]:
@@ -92,6 +94,34 @@ def note_pod_end(end: clusters.PodEnd) -> None:
         # A worker may have seen the gang start anew before this was told: what was moved without a cause gets it now.
         kept = JobRank.objects.filter(job_id=end.row_id, attempt=end.attempt)
         moves.explain(end.row_id, end.attempt, failure(kept))
+
+
+@transaction.atomic
+def note_pods(pods: Sequence[clusters.PodSeen]) -> None:
+    """Keep how ranks that are known stand, and tell open pages of it; what that means for the job, its look says.
+
+    A rank that a look writes at this moment is left to it.
+    """
+    seen = {pod.pod_uid: pod for pod in pods}
+    alive = JobRank.objects.select_for_update(skip_locked=True).filter(pod_uid__in=seen, phase__in=ALIVE)
+    changed = []
+    for row in alive:
+        pod = seen[row.pod_uid]
+        values = {
+            "phase": pod.phase,
+            "node": pod.node,
+            "waiting": pod.waiting[:80],
+            "message": pod.message[:500],
+            "started_at": pod.started_at,
+        }
+        if any(getattr(row, name) != value for name, value in values.items()):
+            for name, value in values.items():
+                setattr(row, name, value)
+            changed.append(row)
+    if changed:
+        JobRank.objects.bulk_update(changed, ["phase", "node", "waiting", "message", "started_at"])
+    for job_id in {row.job_id for row in changed}:
+        hint(Job(pk=job_id).topic)
 
 
 @transaction.atomic
