@@ -105,7 +105,7 @@ def demo(directory: Path | None = None, *arguments: str) -> Iterator[RunningDemo
             if process.poll() is not None:
                 raise Failed(output.read_text())
 
-        wait_until(ready, seconds=120, still=alive)
+        wait_until(ready, seconds=300, still=alive)
         yield RunningDemo(Home(root))
 
 
