@@ -68,6 +68,7 @@ prove: setup ## the demo itself: walks in a browser, every page, processes kille
 contract: setup ## the real control plane (Go, or KUBEBUILDER_ASSETS): the recorded answers, walk and story on it
 	$(PY) -m pytest tests/testbed tests/localcluster tests/tenants tests/clusters -m prove $(ARGS)
 	MAAS_PROVE_CLUSTER=apiserver $(PY) -m pytest tests/prove/test_walk.py tests/prove/test_story.py -m prove $(ARGS)
+	MAAS_PROVE_CLUSTER=apiserver $(PY) -m pytest tests/prove/test_api_away.py tests/prove/test_clusters_come_and_go.py -m prove $(ARGS)
 
 bench: setup ## speed and memory beside their rivals; ONLY=name for one of them
 	@$(PY) -m tests.bench $(ONLY)
