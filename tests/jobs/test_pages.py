@@ -393,7 +393,7 @@ def test_review_shows_what_is_sent_and_asks_the_server_once_for_each_version(wor
     where = reverse("jobs:draft-review", args=[draft.pk])
     page = text(client.get(where))
     assert "<b>kind:</b> Job" in page
-    assert "minAvailable: 2" in page
+    assert "<b>  minAvailable:</b> 2" in page
     assert "&amp;id" not in page, "both tasks' templates are written out"
     assert "hx-post" in page, "nobody has asked yet"
     client.post(reverse("jobs:draft-dry-run", args=[draft.pk]), headers={"HX-Request": "true"})
