@@ -298,6 +298,7 @@ def test_operators_are_told_once_when_the_credential_in_use_is_rejected(world: W
     client = browser(world.people[Role.OPERATOR])
     assert "It has rejected the portal's credential since" in client.get("/clusters/train-n/").content.decode()
     assert "Credential is rejected" in client.get("/clusters/").content.decode()
+    assert "Train N rejects the portal&#x27;s credential" in client.get("/").content.decode()
     services.renew(world.actor(Role.OPERATOR), cluster=cluster, access=access_of(kubeconfig))
     work_off()
     assert "Credential is rejected" not in client.get("/clusters/").content.decode()

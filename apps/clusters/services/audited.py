@@ -53,7 +53,10 @@ def _thing(row: Cluster) -> notices.Waiting:
     if not row.is_ready:
         text = _("{cluster} is not ready yet").format(cluster=row.name)
         return notices.Waiting(text, link, row.created_at, act=_("Look at it"), icon="server-2", tone="amber")
-    text = _("The credential of {cluster} is over") if over else _("The credential of {cluster} is nearly over")
+    if row.is_rejected:
+        text = _("{cluster} rejects the portal's credential")
+    else:
+        text = _("The credential of {cluster} is over") if over else _("The credential of {cluster} is nearly over")
     return notices.Waiting(
         text.format(cluster=row.name),
         link,
@@ -61,5 +64,5 @@ def _thing(row: Cluster) -> notices.Waiting:
         note=row.expires_at.date().isoformat() if row.expires_at else "",
         act=_("Enter a new one"),
         icon="key",
-        tone="red" if over else "amber",
+        tone="red" if over or row.is_rejected else "amber",
     )
