@@ -11,8 +11,8 @@ class JobsConfig(AppConfig):
         from apps.clusters import services as clusters
         from apps.jobs import moves
         from apps.jobs.domain import manifests
-        from apps.jobs.domain.figures import figures
         from apps.jobs.domain.phases import Phase
+        from apps.jobs.domain.traininglog import LogReader
         from apps.jobs.services import background, holding, messages, reading, waiting
         from apps.notices import services as notices
         from apps.quotas import services as quotas
@@ -25,7 +25,7 @@ class JobsConfig(AppConfig):
                 label=manifests.JOB_LABEL,
                 task="jobs.reconcile_job",
                 topic=lambda job_id: f"job.{job_id}",
-                figures=figures,
+                reader=LogReader,
                 known=background.known_jobs,
                 unsettled=background.unsettled_jobs,
                 waiting=background.waiting_jobs,

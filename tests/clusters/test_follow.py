@@ -17,13 +17,13 @@ from apps.clusters.services.registry import WorkloadKind
 from apps.clusters.watch import follow
 from apps.clusters.watch.database import in_thread
 from apps.clusters.watch.follow import Follower, Run, Target
-from apps.jobs.domain.figures import figures
+from apps.jobs.domain.traininglog import LogReader
 from apps.streams import services as streams
 from apps.streams.domain.frames import Kind
 from apps.streams.models import Point
 from tests.clusters.logserver import SECOND, START, Log, LogServer
 
-KIND = WorkloadKind("maas.portal/job", "jobs.reconcile_job", lambda row: f"job.{row}", figures)
+KIND = WorkloadKind("maas.portal/job", "jobs.reconcile_job", lambda row: f"job.{row}", LogReader)
 
 
 @asynccontextmanager

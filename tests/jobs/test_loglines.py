@@ -3,31 +3,116 @@
 from __future__ import annotations
 
 import json
-import math
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
+import pytest
+from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.clusters.domain.lineformat import read
-from apps.jobs.domain.figures import figures
+from apps.clusters.services import read_lines
+from apps.jobs.domain.traininglog import LogReader, Told
 
 CASES = Path(__file__).parents[1] / "cases" / "logs"
 
 
-def test_the_platforms_own_format_gives_the_recorded_points_and_levels() -> None:
-    expected = json.loads((CASES / "maas_platform.expected.json").read_text())
-    lines = [read(raw) for raw in (CASES / "maas_platform.log").read_text().splitlines()]
-    told = [(line.step, figures(line.text)) for line in lines if line.step is not None]
-    points = [
-        {"step": step, "loss": found["loss"], "lr": found["learning_rate"]} for step, found in told if "loss" in found
-    ]
-    for point, right in zip(points, expected["points"], strict=True):
-        assert point["step"] == right["step"]
-        assert point["lr"] == right["lr"]
-        assert point["loss"] == right["loss"] or (right["loss"] == "nan" and math.isnan(point["loss"]))
-    for level, count in expected["levels"].items():
-        assert sum(line.level == level for line in lines) == count
+def told(*lines: str) -> list[Told]:
+    reader = LogReader()
+    return [reader.read(read(line)) for line in lines]
+
+
+def parse_log(*arguments: str) -> dict[str, Any]:
+    out = StringIO()
+    call_command("parse_log", *arguments, "--json", stdout=out)
+    found: dict[str, Any] = json.loads(out.getvalue(), parse_constant=pytest.fail)
+    return found
+
+
+@pytest.mark.parametrize("case", sorted(CASES.glob("*.log")), ids=lambda path: path.stem)
+def test_each_frameworks_log_gives_the_recorded_points_and_events(case: Path) -> None:
+    right = json.loads(case.with_suffix(".expected.json").read_text())
+    found = parse_log(str(case))
+    assert [
+        {name: point.get(name) for name in expected}
+        for point, expected in zip(found["points"], right["points"], strict=True)
+    ] == right["points"]
+    assert sorted(found["events"]) == sorted(right["events"])
+    assert found["lines"] == right.get("lines", found["lines"])
+    for level, count in right.get("levels", {}).items():
+        assert found["levels"][level] == count
+    for name, values in right.get("not", {}).items():
+        assert not {point.get(name) for point in found["points"]} & set(values)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "The loss: 0.3 was better than last time",
+        "WARNING: something is odd, loss: 3",
+        "step 5 of the plan, loss: 2",
+        "step: 5 is where loss: 2 was seen",
+        "[2026-03-02 08:00:00.125] [INFO] [job] [Rank-0] [Step-7] [Saved; best loss: 2.3]",
+        "[2026-03-02 08:00:00.125] [INFO] [job] [Rank-0] [Step-7] [GPU Temp: 84°C, approaching threshold]",
+        "{'epoch': 1.0, 'loss': 2.3}",
+        "config = {'step': 3, 'loss': 'mse'}",
+        "{'step': 3.5, 'loss': 2.3}",
+        "{'step': 3, 'model': {'loss': 2.3}}",
+        "loss: 2.3",
+        "epoch: 2 step: 100, loss is 2.3",
+    ],
+)
+def test_a_line_that_says_no_figure_of_a_step_is_no_point(line: str) -> None:
+    (found,) = told(line)
+    assert found.step is None or not found.values
+
+
+def test_a_line_of_json_is_a_point_with_what_is_not_finite() -> None:
+    (found,) = told('{"step": 12, "loss": NaN, "lr": 1e-4, "grad_norm": Infinity, "stage": "warm up"}')
+    assert (found.step, sorted(found.values)) == (12, ["grad_norm", "learning_rate", "loss"])
+    assert found.events == ("loss_nan", "grad_norm_inf")
+
+
+def test_an_epoch_has_as_many_steps_as_its_time_says() -> None:
+    """LossMonitor may print every hundredth of 250 steps."""
+    lines = (
+        "epoch: 1 step: 200, loss is 2",
+        "epoch time: 5000.0 ms, per step time: 20.0 ms",
+        "epoch: 2 step: 100, loss is 1",
+    )
+    assert [one.step for one in told(*lines)] == [200, None, 350]
+
+
+def test_the_first_of_rays_workers_speaks_for_all() -> None:
+    lines = (
+        "(RayTrainWorker pid=7, ip=10.0.0.2) {'loss': 2.0, 'step': 1}",
+        "(RayTrainWorker pid=8, ip=10.0.0.3) {'loss': 3.0, 'step': 1}",
+    )
+    assert [dict(one.values) for one in told(*lines)] == [{"loss": 2.0}, {}]
+
+
+def test_an_overlong_line_of_pairs_is_read_in_no_time_to_speak_of() -> None:
+    """Patterns that could be cut in many ways would never end here."""
+    for line in (
+        "step=1 " + "a=1," * 1000 + "!",
+        "step=1 " + "a=1 |" * 800 + "!",
+        "[" * 4000,
+        "a " * 2000,
+        " - a" * 1000,
+    ):
+        told(line, f"[2026-03-02 08:00:00.125] [INFO] [job] [Rank-0] [Step-7] [{line}]")
+
+
+def test_a_progress_bar_is_one_line() -> None:
+    found = list(read_lines([(CASES / "hf_trainer_tqdm.log").read_bytes()]))
+    assert [line.text[:9] for line in found] == ["{'loss': "] * 3
+
+
+def test_the_rank_before_a_line_is_its_rank() -> None:
+    line = read("[rank3]:[titan] step:  1  loss:  8.2137")
+    assert (line.rank, line.text) == (3, "[titan] step:  1  loss:  8.2137")
 
 
 def test_brackets_inside_a_message_stay() -> None:
@@ -45,12 +130,22 @@ def test_controls_of_terminals_and_of_direction_are_taken_out() -> None:
 
 
 def test_hostile_lines_are_read_and_kept() -> None:
-    for raw in (CASES / "hostile.log").read_bytes().decode("utf-8", "replace").splitlines():
-        assert "\x1b" not in read(raw).text
+    found = list(read_lines([(CASES / "hostile.log").read_bytes()]))
+    assert len(found) == 12
+    assert not any("\x1b" in line.text for line in found)
+    assert found[2].text.endswith(" bytes)")
 
 
-@given(st.text(max_size=300))
-def test_no_line_is_an_error(raw: str) -> None:
-    line = read(raw)
-    figures(line.text)
-    assert not any(c in line.text for c in "\x1b\x00\u202e")
+def test_a_file_that_is_not_there_is_said() -> None:
+    with pytest.raises(CommandError, match="No such file"):
+        parse_log("/nowhere/train.log")
+
+
+@given(st.lists(st.binary(max_size=300), max_size=5))
+def test_any_bytes_in_any_chunks_are_read(chunks: list[bytes]) -> None:
+    reader = LogReader()
+    whole, parts = list(read_lines([b"".join(chunks)])), list(read_lines(chunks))
+    assert whole == parts
+    for line in whole:
+        reader.read(line)
+        assert not any(c in line.text for c in "\x1b\x00\u202e")

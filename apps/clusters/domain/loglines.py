@@ -114,9 +114,7 @@ class Joiner:
         return [held] if held else []
 
 
-def shown(line: LogLine) -> str:
-    """The text as people see it: of a progress bar the last state, of a cut line how much is missing."""
+def decoded(line: LogLine) -> str:
+    """The text, with replacement characters for what is no UTF-8; of a cut line it says how much is missing."""
     text = line.text.decode("utf-8", "replace")
-    if "\r" in text:
-        text = text.rstrip("\r").rpartition("\r")[2]
     return f"{text} … (+{line.cut:,} bytes)" if line.cut else text

@@ -15,6 +15,7 @@ from apps.clusters.services.entering import (
     renew,
 )
 from apps.clusters.services.figures import pool_figures
+from apps.clusters.services.lines import read_lines
 from apps.clusters.services.lookout import due, look, waiting
 from apps.clusters.services.maintenance import (
     Closed,
@@ -104,6 +105,7 @@ __all__ = [
     "obstacles",
     "occupants_of",
     "pool_figures",
+    "read_lines",
     "register_cluster",
     "register_due",
     "register_occupants",

@@ -17,7 +17,7 @@ from apps.adapters.errors import NotFound, OutsideError, Unavailable
 from apps.adapters.kubernetes.answers import NodeGone
 from apps.adapters.kubernetes.stream import StreamReader
 from apps.clusters.domain.lineformat import read
-from apps.clusters.domain.loglines import Joiner, LogLine, Splitter, shown, stamped
+from apps.clusters.domain.loglines import Joiner, LogLine, Splitter, decoded, stamped
 from apps.clusters.domain.resume import Place, Resumer, Taken
 from apps.clusters.services.registry import WorkloadKind
 from apps.clusters.watch.database import Writer
@@ -107,6 +107,7 @@ class Follower:
         self._news = asyncio.Event()
         self._stored = ""
         self._batch, self._joiner = _Batch(), Joiner()
+        self._figures = target.kind.reader() if target.kind.reader else None
         self._until: int | None = None
         self._found = False
         """Whether the last answer went as far as the place that was known: else it was cut, or the log is empty or
@@ -178,6 +179,7 @@ class Follower:
         if lost:
             self._batch.gap = streams.Gap(place.latest, time.time_ns())
         await self._flush(Place(restarts=run.restarts))
+        self._figures = self._target.kind.reader() if self._target.kind.reader else None
 
     async def _read_rest(self, place: Place, *, previous: bool = False) -> Place:
         """Read a run that has ended until its end is found behind what is known: when a node goes away in the middle of
@@ -276,16 +278,17 @@ class Follower:
             self._parse(line)
 
     def _parse(self, line: LogLine) -> None:
-        parsed = read(shown(line))
+        parsed = read(decoded(line))
         source, batch = self._target.source, self._batch
+        told = self._figures.read(parsed) if self._figures else None
+        step = told.step if told and parsed.step is None else parsed.step
         rank = source.rank if parsed.rank is None else parsed.rank
-        batch.lines.append(streams.LogLine(line.at, parsed.level, rank, parsed.step, parsed.text))
-        if parsed.step is not None:
+        batch.lines.append(streams.LogLine(line.at, parsed.level, rank, step, parsed.text))
+        if told and step is not None:
             at = datetime.fromtimestamp(line.at / 1e9, UTC)
-            for series, value in self._target.kind.figures(parsed.text).items():
-                batch.readings.append((series, parsed.step, value, at))
-                live = streams.LivePoint(series, parsed.step, streams.jsonable(value), line.at // 1_000_000)
-                batch.points.append(live)
+            for series, value in told.values.items():
+                batch.readings.append((series, step, value, at))
+                batch.points.append(streams.LivePoint(series, step, streams.jsonable(value), line.at // 1_000_000))
 
     async def _flush(self, place: Place) -> None:
         """Store what has gathered and the place after it, as one."""

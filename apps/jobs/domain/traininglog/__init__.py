@@ -1,0 +1,35 @@
+"""What a training log tells in passing: figures by step, and what went wrong.
+
+Precision goes before recall: a line is held against the forms in `formats` from its first character to its last, so a
+sentence in which the word loss stands is no point.
+"""
+
+from __future__ import annotations
+
+from apps.jobs.domain.traininglog.causes import causes, faults
+from apps.jobs.domain.traininglog.formats import FORMATS, Progress
+from apps.jobs.domain.traininglog.line import Line, Told
+
+__all__ = ["Line", "LogReader", "Told"]
+
+STEP_LIMIT = 2**63 - 1
+
+
+class LogReader:
+    """Reads one container's lines in their order: some forms say a step only together with a line before."""
+
+    def __init__(self) -> None:
+        self._progress = Progress()
+
+    def read(self, line: Line) -> Told:
+        told = self._figures(line)
+        happened = (*causes(line.text), *told.events, *faults(told.values))
+        is_step = told.step is not None and 0 <= told.step <= STEP_LIMIT
+        return Told(told.step, told.values, happened) if is_step else Told(events=happened)
+
+    def _figures(self, line: Line) -> Told:
+        for form in FORMATS:
+            told = form(line, self._progress)
+            if told is not None:
+                return told
+        return Told()

@@ -1,0 +1,28 @@
+"""A line as it comes, and what it told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Line(Protocol):
+    """`text` is what is left to see; `drawn` what stood on the line before and was drawn over, as progress bars do;
+    `step` that of the platform's own format."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def drawn(self) -> str: ...
+    @property
+    def step(self) -> int | None: ...
+
+
+@dataclass(frozen=True)
+class Told:
+    """`values` by series, NaN and infinities included; they count only with a step."""
+
+    step: int | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+    events: tuple[str, ...] = ()
