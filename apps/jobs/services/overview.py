@@ -161,8 +161,8 @@ def stuck_jobs(actor: Actor) -> QuerySet[Job]:
     unpulled = Q(phase=Phase.STARTING, reason="starting.image")
     hopeless = Q(phase=Phase.WAITING, reason__in=NEVER)
     starting = JobPhase.objects.filter(job=OuterRef("pk"), phase=Phase.STARTING, attempt=OuterRef("attempt"))
-    stranded = Q(phase=Phase.STARTING, reason="starting.stranded")
-    stranded &= Exists(starting.filter(at__lt=timezone.now() - STRANDED))
+    long = Q(Exists(starting.filter(at__lt=timezone.now() - STRANDED)))
+    stranded = long & Q(phase=Phase.STARTING, reason="starting.stranded")
     stuck = failed | unpulled | hopeless | stranded
     own = Job.objects.visible_to(actor).filter(stuck, owner_id=uuid.UUID(actor.user_pk))
     return own.select_related("tenant", "placement__cluster").order_by("-id")
