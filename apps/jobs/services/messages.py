@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils.formats import number_format
 from django.utils.functional import Promise
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.jobs.domain.phases import Phase
@@ -303,7 +303,7 @@ def _counted(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Numbers of a resource as phrases with their unit."""
     if "resource" not in params:
         if "unnamed" in params:
-            return {**params, "unnamed": gettext(", ").join(params["unnamed"])}
+            return {**params, "unnamed": pgettext("between the parts of a list", ", ").join(params["unnamed"])}
         return params
     phrases = {key: amount_text(params["resource"], params[key]) for key in _AMOUNTS if key in params}
     return {**params, **phrases, "each": amount_text(params["accelerator"], params["each"])}
