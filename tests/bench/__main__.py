@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHES = ("list", "submit", "gateway", "stack", "cluster", "watch")
+BENCHES = ("list", "submit", "gateway", "stack", "cluster", "watch", "watch-real", "watch-hint")
 
 
 def main(names: list[str]) -> int:
@@ -14,7 +14,7 @@ def main(names: list[str]) -> int:
         print(f"no such bench: {', '.join(unknown)}; there are {', '.join(BENCHES)}", file=sys.stderr)
         return 2
     for name in names or BENCHES:
-        for figure in importlib.import_module(f"tests.bench.{name}_bench").figures():
+        for figure in importlib.import_module(f"tests.bench.{name.replace('-', '_')}_bench").figures():
             print(figure.line(), flush=True)
     return 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import multiprocessing
 import ssl
@@ -21,6 +20,7 @@ import psutil
 
 from deploy.local.memory import pss
 from deploy.testbed import Parts, control_plane
+from tests.bench.door import Door
 from tests.bench.figure import Figure
 from tests.small_cluster import small_cluster
 
@@ -34,24 +34,6 @@ POD = {
         "automountServiceAccountToken": False,
     }
 }
-
-
-@dataclass(frozen=True)
-class Door:
-    """What another process needs to speak to a server."""
-
-    server: str
-    token: str
-    authority: str
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
-
-    def connect(self) -> http.client.HTTPSConnection:
-        url = httpx.URL(self.server)
-        trust = ssl.create_default_context(cadata=self.authority)
-        return http.client.HTTPSConnection(url.host, url.port, timeout=60, context=trust)
 
 
 @dataclass

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+from tests.bench.door import Door
 from tests.bench.figure import Figure
 from tests.bench.replaying import replaying
 
@@ -23,7 +24,7 @@ def figures() -> Iterator[Figure]:
         for _ in range(ROUNDS):
             for what in ("sync", "events", "cpu"):
                 for arm in ("ours", "stock"):
-                    taken.setdefault((arm, what), []).append(_run(arm, what, server))
+                    taken.setdefault((arm, what), []).append(run(arm, what, Door(server)))
 
     def median(arm: str, what: str, name: str) -> float:
         return statistics.median(one[name] for one in taken[arm, what])
@@ -39,7 +40,7 @@ def figures() -> Iterator[Figure]:
     )
 
 
-def _run(arm: str, what: str, server: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "tests.bench.watching", arm, what, server]
+def run(arm: str, what: str, door: Door) -> dict[str, float]:
+    command = [sys.executable, "-m", "tests.bench.watching", arm, what, door.dump()]
     result = subprocess.run(command, env={**os.environ, **SETTINGS}, capture_output=True, text=True, check=True)
     return {name: float(value) for name, value in json.loads(result.stdout).items()}
