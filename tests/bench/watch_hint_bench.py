@@ -72,7 +72,13 @@ def measured(running: RunningDemo) -> Iterator[Figure]:
             late = sorted(lateness(changes, page.heard))
             for part, at in (("p50", len(late) // 2), ("p99", len(late) * 99 // 100)):
                 yield Figure(f"watch-hint-{name}-{part}", late[at] * 1000, "ms", None, 50)
-            yield Figure(f"watch-hint-{name}-between", took * 1000 / made, "ms between two", None, 1050 / (rate or FOLLOWED / EVERY))
+            yield Figure(
+                f"watch-hint-{name}-between",
+                took * 1000 / made,
+                "ms between two",
+                None,
+                1050 / (rate or FOLLOWED / EVERY),
+            )
         page.stop()
 
 
