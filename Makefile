@@ -7,11 +7,15 @@ ARGS ?=
 
 MESSAGES := $(patsubst %.po,%.mo,$(wildcard locale/*/LC_MESSAGES/*.po))
 STYLE := apps deploy maasportal tests manage.py
+SWEEP := tests/prove/test_pages.py
+AS_EACH := tests/prove/test_pages_people.py::test_a_page_as_each_who_may_see_it
+ONE_ROW := tests/prove/test_pages_one.py
+OUTAGES := tests/prove/test_api_away.py tests/prove/test_clusters_come_and_go.py
 SERVED := $(PY) -m deploy.local.with_servers --
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: contract help setup demo demo-stop cluster testbed testbed-down check test prove bench clean
+.PHONY: contract help setup demo demo-stop cluster testbed testbed-down check test prove looks bench clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -62,13 +66,16 @@ test: setup ## everything but what `make prove` does
 	$(PY) -m deploy.local.with_servers -- $(PY) -m pytest -n 3 -m "not prove" $(ARGS)
 
 prove: setup ## the demo itself: walks in a browser, every page, processes killed at fixed moments
-	$(PY) -m pytest tests/prove tests/audit -m prove --ignore tests/prove/test_pages.py $(ARGS)
-	$(PY) -m pytest tests/prove/test_pages.py -m prove -n 2 $(ARGS)
+	$(PY) -m pytest tests/prove tests/audit -m prove $(addprefix --ignore ,$(SWEEP) $(ONE_ROW) $(OUTAGES)) --deselect $(AS_EACH) $(ARGS)
+	$(PY) -m pytest $(SWEEP) -m prove -n 2 $(ARGS)
+
+looks: setup ## every kind of page in a browser as each of five people, and each list with one row
+	$(PY) -m pytest $(AS_EACH) $(ONE_ROW) -m prove $(ARGS)
 
 contract: setup ## the real control plane (Go, or KUBEBUILDER_ASSETS): the recorded answers, walk and story on it
 	$(PY) -m pytest tests/testbed tests/localcluster tests/tenants tests/clusters -m prove $(ARGS)
 	MAAS_PROVE_CLUSTER=apiserver $(PY) -m pytest tests/prove/test_walk.py tests/prove/test_story.py -m prove $(ARGS)
-	MAAS_PROVE_CLUSTER=apiserver $(PY) -m pytest tests/prove/test_api_away.py tests/prove/test_clusters_come_and_go.py -m prove $(ARGS)
+	MAAS_PROVE_CLUSTER=apiserver $(PY) -m pytest $(OUTAGES) -m prove $(ARGS)
 
 bench: setup ## speed and memory beside their rivals; ONLY=name for one of them
 	@$(PY) -m tests.bench $(ONLY)

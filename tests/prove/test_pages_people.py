@@ -26,6 +26,10 @@ COLUMN = dict(
 )
 LOOK = (1440, "en", "light")
 SAME_LINKS = 3
+MADE_UP = "01PROVEDINASCENE"
+"""A job that is only in a scene's audit entries."""
+IN_TURN = ("quotas:approve",)
+"""Acts that one person may do at one step and another at the next; the access table has a request at the first."""
 
 
 def _view(path: str) -> ResolverMatch:
@@ -94,7 +98,7 @@ def _some_of_each(links: Iterable[str]) -> Iterable[str]:
     """A page's links into the portal, but of long lists only the first."""
     seen: Counter[str] = Counter()
     for link in links:
-        if link.startswith("/") and not link.startswith("/static/"):
+        if link.startswith("/") and not link.startswith("/static/") and MADE_UP not in link:
             kind = _view(link).view_name
             seen[kind] += 1
             if seen[kind] <= SAME_LINKS:
@@ -103,8 +107,8 @@ def _some_of_each(links: Iterable[str]) -> Iterable[str]:
 
 def _is_refused(person: str, act: str) -> bool:
     """Whether the access table refuses a button's POST to this person."""
-    line = TABLE[_view(urldefrag(act).url).view_name, "POST"]
-    return line.split()[COLUMN[person]] == "403"
+    name = _view(urldefrag(act).url).view_name
+    return name not in IN_TURN and TABLE[name, "POST"].split()[COLUMN[person]] == "403"
 
 
 @pytest.fixture(scope="module")
