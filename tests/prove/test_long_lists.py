@@ -22,7 +22,9 @@ USUAL_QUERIES = 20
 MOST_BYTES = 200_000
 
 
-@pytest.mark.timeout(300)
+pytestmark = [pytest.mark.prove, pytest.mark.timeout(600)]
+
+
 def test_pages_of_ten_thousand_rows_cost_little(world: World) -> None:
     version = made.ready(made.version(world.scientist, world.place))
     gather(world.scientist, world.place, version)
