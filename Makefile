@@ -66,7 +66,7 @@ test: setup ## everything but what `make prove` does
 	$(PY) -m deploy.local.with_servers -- $(PY) -m pytest -n 3 -m "not prove" $(ARGS)
 
 prove: setup ## the demo itself: walks in a browser, every page, processes killed at fixed moments
-	$(PY) -m pytest tests/prove tests/audit -m prove $(addprefix --ignore ,$(SWEEP) $(ONE_ROW) $(OUTAGES)) --deselect $(AS_EACH) $(ARGS)
+	$(PY) -m pytest tests/prove tests/audit tests/portal -m prove $(addprefix --ignore ,$(SWEEP) $(ONE_ROW) $(OUTAGES)) --deselect $(AS_EACH) $(ARGS)
 	$(PY) -m pytest $(SWEEP) -m prove -n 2 $(ARGS)
 
 looks: setup ## every kind of page in a browser as each of five people, and each list with one row

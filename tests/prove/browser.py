@@ -113,6 +113,15 @@ def shown_phase(page: Page) -> str:
     return page.locator("#state").get_attribute("data-phase") or ""
 
 
+def unfolded(page: Page, label: str) -> Locator:
+    """A field whose section stays folded until somebody wants it."""
+    field = page.get_by_label(label)
+    field.wait_for(state="attached")
+    if not field.is_visible():
+        page.locator("details", has=field).locator("summary").click()
+    return field
+
+
 def await_phase(page: Page, phase: str, milliseconds: int = PHASE_MS) -> None:
     """Wait for the open page to show a phase, without reloading it."""
     expect(page.locator("#state")).to_have_attribute("data-phase", phase, timeout=milliseconds)

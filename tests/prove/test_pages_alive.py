@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from apps.jobs.models import Job
 from apps.streams import services as streams
+from tests.prove.browser import unfolded
 from tests.prove.conftest import Portal
 
 pytestmark = [pytest.mark.prove, pytest.mark.django_db, pytest.mark.timeout(240)]
@@ -90,7 +91,7 @@ def test_a_hint_brings_the_new_state_without_a_reload(portal: Portal, desk: Brow
     page.evaluate("window.same = true")
     portal.change("UPDATE jobs_job SET phase = 'starting', reason = 'starting.placed' WHERE id = %s", job.pk)
     commit_hint(job.topic)
-    expect(page.locator("#state .pill")).to_have_text("Starting", timeout=5000)
+    expect(page.locator("#state .title .pill")).to_have_text("Starting", timeout=5000)
     assert page.evaluate("window.same")
 
 
@@ -209,7 +210,7 @@ def test_one_who_types_fast_and_presses_next_at_once_does_not_clash_with_the_own
     page = desk.new_page()
     page.goto(f"/drafts/{portal.seeds.draft.pk}/size")
     for attempt in range(4, 9):
-        page.get_by_label("Attempts").fill(str(attempt))
+        unfolded(page, "Attempts").fill(str(attempt))
         time.sleep(0.88)  # just about when the page saves by itself
         page.get_by_role("button", name="Review job").click()
         expect(page).to_have_url(re.compile("/review$"))

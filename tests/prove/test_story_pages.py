@@ -250,7 +250,7 @@ def test_the_model_is_deployed_and_answers(office: Office, story: Story) -> None
     expect(page).to_have_url(re.compile(r"/deployments/[^/]+/$"), timeout=LIVE_MS)
     story.deployment = last_part(page.url)
     await_phase(page, "ready", 2 * PHASE_MS)
-    expect(page.locator("#state .answer")).to_contain_text("1 of 1 replicas ready")
+    expect(page.locator("#state .answer")).to_contain_text("1 of 1 replica ready")
     make_key(page, story)
     chat(page)
     expect(page.locator("#log")).to_contain_text("tokens in")

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from deploy.local.stack import TREE
 from tests.prove import stack as kit
-from tests.prove.browser import PHASE_MS, Desk, as_shown, await_phase, desk, log_texts, loss_table
+from tests.prove.browser import PHASE_MS, Desk, as_shown, await_phase, desk, log_texts, loss_table, unfolded
 from tests.prove.stack import Stack, charlm, until
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(420)]
@@ -44,7 +44,7 @@ def submitted(scientist: Desk, stack: Stack) -> str:
     page.get_by_label("Checkpoint every", exact=True).fill("20")
     page.get_by_role("button", name="Size and queue").click()
     expect(page).to_have_url(re.compile("/size$"))
-    page.get_by_label("Grace").fill("10")
+    unfolded(page, "Grace").fill("10")
     go_back_and_forth(page)
     clash_with_a_second_tab(page)
     page.get_by_role("button", name="Review job").click()
