@@ -15,7 +15,7 @@ SERVED := $(PY) -m deploy.local.with_servers --
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: contract help setup demo demo-stop cluster testbed testbed-down check test prove looks bench clean
+.PHONY: contract help setup demo demo-stop cluster testbed testbed-down check test prove looks outages bench clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -75,6 +75,8 @@ looks: setup ## every kind of page in a browser as each of five people, and each
 contract: setup ## the real control plane (Go, or KUBEBUILDER_ASSETS): the recorded answers, walk and story on it
 	$(PY) -m pytest tests/testbed tests/localcluster tests/tenants tests/clusters -m prove $(ARGS)
 	MAAS_PROVE_CLUSTER=apiserver $(PY) -m pytest tests/prove/test_walk.py tests/prove/test_story.py -m prove $(ARGS)
+
+outages: setup ## a real API server killed under a stream of jobs; clusters that come and go while jobs run
 	MAAS_PROVE_CLUSTER=apiserver $(PY) -m pytest $(OUTAGES) -m prove $(ARGS)
 
 bench: setup ## speed and memory beside their rivals; ONLY=name for one of them
