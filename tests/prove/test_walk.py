@@ -75,9 +75,9 @@ def clash_with_a_second_tab(page: Page) -> None:
     """A tab that saves over a newer version is shown both, and may go on with what was saved."""
     other = page.context.new_page()
     other.goto(page.url)
-    page.get_by_label("CPU cores per rank").fill("0.5")
+    unfolded(page, "CPU cores per rank").fill("0.5")
     expect(page.locator("#saved-at")).not_to_have_attribute("data-dirty", "", timeout=10_000)
-    other.get_by_label("CPU cores per rank").fill("2")
+    unfolded(other, "CPU cores per rank").fill("2")
     other.get_by_role("button", name="Review job").click()
     expect(other.locator("table")).to_contain_text("0.5")
     other.get_by_role("link", name="Go on with what was saved").click()
