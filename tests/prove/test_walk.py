@@ -49,7 +49,7 @@ def submitted(scientist: Desk, stack: Stack) -> str:
     clash_with_a_second_tab(page)
     page.get_by_role("button", name="Review job").click()
     expect(page.locator("#answer")).to_contain_text("The API server accepts it", timeout=30_000)
-    expect(page.locator("#answer .checks li")).to_have_count(3)
+    expect(page.locator("#answer .checks li")).to_have_count(5)
     expect(page.locator("#manifest")).to_contain_text("kind: Job")
     page.get_by_role("button", name="Submit to").dblclick()
     expect(page).to_have_url(re.compile(r"/jobs/[0-9A-Z]{26}/$"), timeout=20_000)
