@@ -1,6 +1,7 @@
 // The log card: lines as text nodes only, at most 5,000 of them, following the newest until the reader scrolls away.
 
 import { Lines, readSearch, shown } from "./lib/lines.js";
+import { partsOf } from "./lib/styled.js";
 
 const PAGE_LINES = 1000;
 const NEAR_END_PX = 24;
@@ -160,7 +161,7 @@ export class LogCard {
       cell("rank", this.byPod ? line.pod.split("-").at(-1) : (line.rank ?? "")),
       cell("level", line.level),
       cell("n", step),
-      cell("", line.text),
+      textCell(line),
     );
     if (!this.byPod && line.rank !== null) element.children[1].prepend(cell("word", `${this.words.rank} `));
     return element;
@@ -316,5 +317,11 @@ function cell(name, text) {
   const element = document.createElement("span");
   element.className = name;
   element.textContent = text;
+  return element;
+}
+
+function textCell({ text, look }) {
+  const element = cell("text", "");
+  for (const part of partsOf(text, look?.styles)) element.append(part.names ? cell(part.names, part.text) : part.text);
   return element;
 }

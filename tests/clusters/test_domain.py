@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apps.clusters.domain import loglines
 from apps.clusters.domain.capacity import NodeSpace, capacity_of, count
 from apps.clusters.domain.loglines import TEXT_LIMIT, Joiner, LogLine, Splitter, stamped
 from apps.clusters.domain.resume import Place, Resumer
@@ -25,6 +26,22 @@ def test_splitting_does_not_depend_on_chunks(lines: list[bytes], sizes: list[int
         at, turn = at + size, turn + 1
     assert [text for text, _ in found] == lines
     assert splitter.rest() == []
+
+
+@settings(deadline=None)
+@given(st.lists(st.text("xy\r\n", max_size=90).map(str.encode)))
+def test_lines_too_long_and_drawn_over_do_not_depend_on_chunks_either(chunks: list[bytes]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loglines, "TEXT_LIMIT", 20)
+        patch.setattr(loglines, "STAMP_LIMIT", 0)
+        patch.setattr(loglines, "DRAWN_LIMIT", 8)
+        whole, parts = Splitter(), Splitter()
+        found = [line for chunk in chunks for line in parts.feed(chunk)]
+        assert [*found, *parts.rest()] == [*whole.feed(b"".join(chunks)), *whole.rest()]
+        for text, cut in found:
+            last = text.removesuffix(b"\r").rpartition(b"\r")[2]
+            assert len(text) <= 8 + 20
+            assert cut == 0 or len(last) >= 18
 
 
 @settings(deadline=None)
@@ -80,6 +97,18 @@ def test_pieces_of_a_long_line_are_one_line() -> None:
     assert joiner.flush() == []
     far = [LogLine(1, piece), LogLine(10**9, b"another line")]
     assert [line.cut for one in far for line in joiner.feed(one)] == [0, 0]
+
+
+def test_pieces_of_a_bar_far_apart_draw_over_each_other() -> None:
+    """clearml#181: a bar that never ends its line for three days is one row, whatever the runtime makes of it."""
+    bar, second = b"\r 10%|#".ljust(TEXT_LIMIT, b"#"), 10**9
+    joiner = Joiner()
+    done = [line for n in range(4) for line in joiner.feed(LogLine(n * second, bar))]
+    done += joiner.feed(LogLine(9 * second, b"\r100%")) + joiner.feed(LogLine(10 * second, b"after"))
+    assert [line.over for line in done] == [False, True, True, True, True, False]
+    near = [line for n in range(3) for line in joiner.feed(LogLine(n, b"x" * TEXT_LIMIT))]
+    near += joiner.feed(LogLine(4, b"\rlast state"))
+    assert [(line.text.rpartition(b"\r")[2], line.cut) for line in near] == [(b"last state", 0)]
 
 
 def space(name: str, total: int = 8, used: int = 0, product: str = "A800", **values: bool) -> NodeSpace:

@@ -125,8 +125,47 @@ def test_a_line_of_another_form_is_shown_as_it_is_with_its_level() -> None:
     assert (line.text, line.level, line.step) == ("WARNING: something is odd, loss: 3", "WARN", None)
 
 
-def test_controls_of_terminals_and_of_direction_are_taken_out() -> None:
-    assert read("\x1b[31mred\x1b[0m \x1b]8;;http://evil\x07link\u202e!").text == "red link!"
+def test_links_titles_and_cursor_moves_go_and_the_text_stays() -> None:
+    """kubernetes-retired/dashboard#5866, polyaxon#451, patternfly-react#6003."""
+    assert (
+        read("\x1b]8;;javascript:alert(1)\x07link\x1b]8;;\x07 \x1b]0;title\x07\x1b[2J\x1b[3;4Hhere").text == "link here"
+    )
+    assert read("\x1b[1A\x1b[2K\x1b(B\x1b=\x1b7up\x1b").text == "up"
+    assert read("cut in its colour\x1b[38;5").text == "cut in its colour"
+    assert read("\x1b]no end of it").text == "no end of it", "a command that never ends must not swallow the line"
+
+
+def test_what_would_not_be_seen_is_written_out() -> None:
+    """rancher#13402: and no line stops the view."""
+    assert read("null \x00 bell \x07").text == "null ␀ bell ␇"
+    assert read("\u202eevil\u2066").text == "⟨U+202E⟩evil⟨U+2066⟩"
+    assert read("family 👩\u200d👩\ttab").text == "family 👩\u200d👩\ttab"
+
+
+def test_colours_stand_beside_the_text() -> None:
+    """determined#3542: text that is searched and copied holds no escapes; what is bold or red is told apart from it."""
+    line = read("\x1b[1;31mred\x1b[0m plain \x1b[38;5;46;4mlime\x1b[24;39m \x1b[48;2;0;0;200mground")
+    assert line.text == "red plain lime ground"
+    assert line.styles == [(0, 3, "bold red"), (10, 14, "green underline"), (15, 21, "on-blue")]
+    platform = read("[2026-03-02 08:00:00.125] [INFO] [job] [Rank-0] [Step-7] [\x1b[32mLoss\x1b[0m: 2]")
+    assert (platform.text, platform.styles) == ("Loss: 2", [(0, 4, "green")])
+    torchrun = read("[rank3]:\x1b[31mstep\x1b[39m: 1")
+    assert (torchrun.text, torchrun.styles) == ("step: 1", [(0, 4, "red")])
+
+
+def test_backspaces_take_back_what_was_drawn() -> None:
+    assert read("1/9\x08\x08\x082/9\x1b[32m!\x08\x08").text == "2/"
+
+
+@pytest.mark.parametrize("chunk", [7, 1 << 10, 1 << 20])
+def test_ten_thousand_updates_of_a_bar_are_one_line_and_its_figures_are_read(chunk: int) -> None:
+    """determined#3542, #8488, clearml#181: the last state counts, however long the line was that was drawn over."""
+    bars = "".join(f"\r{n / 100:3.0f}%|####      | {n}/10000 [00:01<05:00,  2.83s/it]" for n in range(10_001))
+    log = f"{bars}\r{' ' * 60}\r{{'loss': 3.5, 'epoch': 0.5}}\nnext\n".encode()
+    found = list(read_lines(log[at : at + chunk] for at in range(0, len(log), chunk)))
+    assert [line.text for line in found] == ["{'loss': 3.5, 'epoch': 0.5}", "next"]
+    (told, _) = map(LogReader().read, found)
+    assert (told.step, dict(told.values)) == (10_000, {"loss": 3.5})
 
 
 def test_hostile_lines_are_read_and_kept() -> None:

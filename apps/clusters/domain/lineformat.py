@@ -4,7 +4,10 @@ rank that torchrun puts before it."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from apps.clusters.domain.terminal import Style, last_drawn, moved, read_styles
 
 MAX_SEARCHED = 4096
 """Characters of a line in which the format is looked for; the rest is only shown."""
@@ -17,34 +20,38 @@ _PLATFORM = re.compile(
 _TORCHRUN = re.compile(r"\[rank(\d{1,6})\]:\s?")
 _LEVEL = re.compile(r"\b(DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b")
 _LEVELS = {"WARNING": "WARN", "CRITICAL": "ERROR", "FATAL": "ERROR"}
-_CONTROL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]"
-)
 
 
 @dataclass(frozen=True)
 class Line:
-    """`text` is free of terminal and direction controls; `drawn` is what stood on the line before it."""
+    """`text` is free of terminal and direction controls; `drawn` is what stood on the line before it; `styles` say how
+    parts of the text look."""
 
     text: str
     level: str = ""
     rank: int | None = None
     step: int | None = None
     drawn: str = ""
+    styles: Sequence[Style] = ()
 
 
 def read(raw: str) -> Line:
     """Read one line, without its newline. Of a progress bar, which draws over itself, the last state is the text."""
-    drawn, _, raw = raw.rstrip("\r").rpartition("\r")
-    text = _CONTROL.sub("", raw)
+    drawn, last = last_drawn(raw)
+    text, styles = read_styles(last)
     head = text[:MAX_SEARCHED]
     if match := _PLATFORM.fullmatch(head):
         step = int(match["step"]) if match["step"] else None
-        message = _unbracket(match["message"] + text[MAX_SEARCHED:])
-        return Line(message, _level(match["level"]), int(match["rank"]), step, drawn)
+        message = match["message"] + text[MAX_SEARCHED:]
+        shown = _unbracket(message)
+        styles = moved(styles, match.start("message") + (shown != message), len(shown))
+        return Line(shown, _level(match["level"]), int(match["rank"]), step, drawn, styles)
     found, torchrun = _LEVEL.search(head[:200]), _TORCHRUN.match(head)
-    level, rank = _level(found[1]) if found else "", int(torchrun[1]) if torchrun else None
-    return Line(text[torchrun.end() :] if torchrun else text, level, rank, None, drawn)
+    level = _level(found[1]) if found else ""
+    if torchrun is None:
+        return Line(text, level, drawn=drawn, styles=styles)
+    text = text[torchrun.end() :]
+    return Line(text, level, int(torchrun[1]), None, drawn, moved(styles, torchrun.end(), len(text)))
 
 
 def _unbracket(message: str) -> str:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 
 TEXT_LIMIT = 16 << 10
 """Bytes of a line that are kept. It is also where container runtimes cut a long line into pieces."""
 STAMP_LIMIT = 48
+DRAWN_LIMIT = 4 << 10
+"""Bytes kept of what was drawn over, when a line that redraws itself grows too long to be kept."""
 PIECE_NANOSECONDS = 5_000_000
 """Pieces of one line are written this close together."""
 
@@ -22,19 +24,26 @@ _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d
 
 @dataclass(frozen=True)
 class LogLine:
-    """`at` is in nanoseconds since 1970; `text` is at most 16 KiB; `cut` counts the bytes that were left out."""
+    """`at` is in nanoseconds since 1970; `text` is at most 16 KiB; `cut` counts the bytes left out; `over` says
+    that it goes on where the line before it was still being drawn."""
 
     at: int
     text: bytes
     cut: int = 0
+    over: bool = False
 
 
 class Splitter:
     """Cuts chunks into lines. Keeps no more of a line than is shown, so a line without end costs nothing."""
 
     def __init__(self) -> None:
-        self._rest = b""
-        self._cut = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._rest, self._cut = b"", 0
+        self._tail = b""
+        self._grown = False
+        """Whether the line was once too long: what was drawn over in it is no longer whole."""
 
     def feed(self, chunk: bytes) -> list[tuple[bytes, int]]:
         """Complete lines, each with the number of bytes that were left out of it."""
@@ -44,21 +53,55 @@ class Splitter:
             return []
         first, *others = head.split(b"\n")
         self._keep(first)
-        lines = [(self._rest, self._cut)]
-        limit = TEXT_LIMIT + STAMP_LIMIT
-        lines += [(line[:limit], max(0, len(line) - limit)) for line in others]
-        self._rest, self._cut = b"", 0
+        lines = [self._done(), *(fitted(line, TEXT_LIMIT + STAMP_LIMIT) for line in others)]
+        self._begin()
         self._keep(tail)
         return lines
 
     def rest(self) -> list[tuple[bytes, int]]:
         """What a stream that ended well left without a newline."""
-        return [(self._rest, self._cut)] if self._rest else []
+        return [self._done()] if self._rest else []
+
+    def _done(self) -> tuple[bytes, int]:
+        if self._cut or not self._grown:
+            return self._rest, self._cut
+        return fitted(self._rest, TEXT_LIMIT + STAMP_LIMIT, always=True)
 
     def _keep(self, part: bytes) -> None:
-        room = TEXT_LIMIT + STAMP_LIMIT - len(self._rest)
-        self._rest += part[:room]
-        self._cut += max(0, len(part) - room)
+        limit = TEXT_LIMIT + STAMP_LIMIT
+        if not self._cut:
+            line = self._rest + part
+        elif _redrawn(tail := self._tail + part) < 0:
+            self._cut, self._tail = self._cut + len(part), tail[-DRAWN_LIMIT:]
+            return
+        else:
+            line = self._rest[: _begin_of_text(self._rest)] + tail
+        self._grown = self._grown or len(line) > limit
+        self._rest, self._cut = fitted(line, limit)
+        self._tail = line[-DRAWN_LIMIT:] if self._cut else b""
+
+
+def fitted(line: bytes, limit: int, *, always: bool = False) -> tuple[bytes, int]:
+    """As much of a line as is kept, and how many bytes of what would be seen are missing. Of one that is too long (or
+    `always`) and redraws itself, only the end of what was drawn over is kept, beside the limit."""
+    if len(line) <= limit and not always:
+        return line, 0
+    redrawn = _redrawn(line)
+    if redrawn < 0:
+        return line[:limit], max(0, len(line) - limit)
+    start = _begin_of_text(line)
+    drawn, seen = line[max(start, redrawn - DRAWN_LIMIT) : redrawn], line[redrawn:]
+    return line[:start] + drawn + seen[:limit], max(0, len(seen) - limit)
+
+
+def _redrawn(line: bytes) -> int:
+    """Where the last state of a line that redraws itself begins, or -1. A last return is that of the line's end."""
+    return line.rfind(b"\r", 0, -1)
+
+
+def _begin_of_text(line: bytes) -> int:
+    stamp = _STAMP.match(line)
+    return stamp.end() if stamp else 0
 
 
 def stamped(lines: Iterable[tuple[bytes, int]]) -> Iterator[LogLine]:
@@ -67,9 +110,8 @@ def stamped(lines: Iterable[tuple[bytes, int]]) -> Iterator[LogLine]:
         match = _STAMP.match(raw)
         if match is None:
             continue
-        text = raw[match.end() :]
-        over = max(0, len(text) - TEXT_LIMIT)
-        yield LogLine(nanoseconds(match), text[:TEXT_LIMIT].removesuffix(b"\r"), cut + over)
+        text, over = fitted(raw[match.end() :], TEXT_LIMIT)
+        yield LogLine(nanoseconds(match), text.removesuffix(b"\r"), cut + over)
 
 
 def nanoseconds(stamp: re.Match[bytes]) -> int:
@@ -87,21 +129,25 @@ def _seconds(seconds: bytes, zone: bytes) -> int:
 class Joiner:
     """Puts the pieces of a long line together again: a piece of exactly 16 KiB goes on in the next one.
 
-    Only what is shown is kept, so a later piece only adds to `cut` of the line that went before.
+    Only what is shown is kept, so a later piece only adds to `cut` of the line before, unless it draws over it.
+    A progress bar that never ends its line comes as pieces far apart: each draws over the one before.
     """
 
     def __init__(self) -> None:
         self._held: LogLine | None = None
         self._open = False
+        self._drawing = False
 
     def feed(self, line: LogLine) -> list[LogLine]:
         """Lines that are complete now."""
-        held = self._held
-        whole = len(line.text) < TEXT_LIMIT or line.cut > 0
+        held, drawing = self._held, self._drawing
+        whole = len(line.text) != TEXT_LIMIT or line.cut > 0
+        self._drawing = not whole and b"\r" in line.text
         if held is not None and self._open and line.at - held.at <= PIECE_NANOSECONDS:
-            self._held = LogLine(line.at, held.text, held.cut + len(line.text) + line.cut)
+            self._held = _joined(held, line)
             self._open = not whole
             return self.flush() if whole else []
+        line = replace(line, over=True) if drawing else line
         done = self.flush()
         if whole:
             return [*done, line]
@@ -112,6 +158,15 @@ class Joiner:
         """What is held back, when nothing more is to come for now."""
         held, self._held, self._open = self._held, None, False
         return [held] if held else []
+
+
+def _joined(line: LogLine, piece: LogLine) -> LogLine:
+    redrawn = _redrawn(piece.text)
+    if line.cut and redrawn < 0:
+        return replace(line, at=piece.at, cut=line.cut + len(piece.text) + piece.cut)
+    whole = piece.text[redrawn:] if line.cut else line.text + piece.text
+    text, cut = fitted(whole, TEXT_LIMIT)
+    return replace(line, at=piece.at, text=text, cut=cut + piece.cut)
 
 
 def decoded(line: LogLine) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from apps.clusters.domain.lineformat import Line, read
-from apps.clusters.domain.loglines import TEXT_LIMIT, LogLine, Splitter, decoded
+from apps.clusters.domain.loglines import TEXT_LIMIT, LogLine, Splitter, decoded, fitted
 
 
 def read_lines(chunks: Iterable[bytes]) -> Iterator[Line]:
@@ -18,4 +18,5 @@ def read_lines(chunks: Iterable[bytes]) -> Iterator[Line]:
 
 def _line(found: tuple[bytes, int]) -> Line:
     raw, cut = found
-    return read(decoded(LogLine(0, raw[:TEXT_LIMIT], cut + max(0, len(raw) - TEXT_LIMIT))))
+    text, over = fitted(raw, TEXT_LIMIT)
+    return read(decoded(LogLine(0, text, cut + over)))

@@ -283,7 +283,8 @@ class Follower:
         told = self._figures.read(parsed) if self._figures else None
         step = told.step if told and parsed.step is None else parsed.step
         rank = source.rank if parsed.rank is None else parsed.rank
-        batch.lines.append(streams.LogLine(line.at, parsed.level, rank, step, parsed.text))
+        look = streams.Look(parsed.styles, line.over) if parsed.styles or line.over else None
+        batch.lines.append(streams.LogLine(line.at, parsed.level, rank, step, parsed.text, look))
         if told and step is not None:
             at = datetime.fromtimestamp(line.at / 1e9, UTC)
             for series, value in told.values.items():

@@ -26,14 +26,23 @@ class Source(msgspec.Struct, frozen=True):
     pod: str
 
 
+class Look(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a line is besides its text. `styles` are (from, up to, names) of characters that have a colour or a weight;
+    `over` says that the line draws over the one before it of the same source, as a progress bar does."""
+
+    styles: Sequence[tuple[int, int, str]] = ()
+    over: bool = False
+
+
 class LogLine(msgspec.Struct, array_like=True, frozen=True):
-    """`at` is in nanoseconds since 1970."""
+    """`at` is in nanoseconds since 1970; `look` is None for a line that is nothing but its text."""
 
     at: int
     level: str
     rank: int | None
     step: int | None
     text: str
+    look: Look | None = None
 
 
 class Gap(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """What other apps may do with streams: hint at changes, keep and read log lines and points, say who may follow."""
 
-from apps.streams.domain.frames import Gap, LivePoint, LogFrame, LogLine, PointsFrame, Source, jsonable
+from apps.streams.domain.frames import Gap, LivePoint, LogFrame, LogLine, Look, PointsFrame, Source, jsonable
 from apps.streams.services.buffer import Move, after, append, forget, page, tail, wrote
 from apps.streams.services.hints import hint, revoked
 from apps.streams.services.live import LiveBuffer
@@ -16,6 +16,7 @@ __all__ = [
     "LivePoint",
     "LogFrame",
     "LogLine",
+    "Look",
     "Move",
     "PointsFrame",
     "Source",

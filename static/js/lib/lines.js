@@ -3,7 +3,7 @@
 const LEVELS = ["DEBUG", "INFO", "WARN", "ERROR"];
 
 /** @typedef {{id: number, at: number, level: string, rank: number|null, pod: string, attempt: number, step: number|null,
- *   text: string}
+ *   text: string, look: {styles?: [number, number, string][], over?: boolean}|null}
  *   | {id: number, gap: number|null}} Line  `at` in milliseconds; `gap` counts missing lines, null where nobody knows */
 
 export class Lines {
@@ -21,8 +21,9 @@ export class Lines {
     const found = [];
     for (const { src, lines, gap } of frames) {
       if (gap) found.push({ gap: null });
-      for (const [ns, level, rank, step, text] of lines) {
-        found.push({ at: ns / 1e6, level, rank: rank ?? src.rank, pod: src.pod, attempt: src.attempt, step, text });
+      for (const [ns, level, rank, step, text, look] of lines) {
+        const from = { rank: rank ?? src.rank, pod: src.pod, attempt: src.attempt };
+        found.push({ at: ns / 1e6, level, ...from, step, text, look: look ?? null });
       }
     }
     return found;
