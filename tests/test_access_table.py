@@ -56,6 +56,8 @@ TABLE: dict[tuple[str, str], str] = {
     ("jobs:new", "GET"): "                 302  403   403   200  200   403  403  200",
     ("jobs:new", "POST"): "                302  403   403   302  302   403  403  200",
     ("jobs:detail", "GET"): "              302  404   200   200  200   200  200  404",
+    ("jobs:log-lines", "GET"): "           302  404   200   200  200   200  200  404",
+    ("jobs:log-download", "GET"): "        302  404   200   200  200   200  200  404",
     ("jobs:stop", "GET"): "                302  404   403   200  200   403  200  404",
     ("jobs:stop", "POST"): "               302  404   403   302  302   403  302  404",
     ("jobs:suspend", "POST"): "            302  404   403   302  302   403  302  404",
@@ -78,6 +80,7 @@ TABLE: dict[tuple[str, str], str] = {
     ("api:job-why", "GET"): "              401  404   200   200  200   200  200  404",
     ("api:job-manifests", "GET"): "        401  404   200   200  200   200  200  404",
     ("api:job-log", "GET"): "              401  404   200   200  200   200  200  404",
+    ("api:job-log-text", "GET"): "         401  404   200   200  200   200  200  404",
     ("api:job-points", "GET"): "           401  404   200   200  200   200  200  404",
     ("api:job-stop", "POST"): "            401  404   403   202  202   403  202  404",
     ("api:job-suspend", "POST"): "         401  404   403   202  202   403  202  404",
@@ -138,7 +141,7 @@ class Scene:
             return reverse(route, args=[self.job.pk])
         if name.startswith("draft-"):
             return reverse(route, args=[self.draft.pk])
-        if route in ("jobs:detail", "jobs:stop", "jobs:suspend", "jobs:resume", "jobs:clone"):
+        if route.startswith("jobs:log-") or name in ("detail", "stop", "suspend", "resume", "clone"):
             return reverse(route, args=[self.job.pk])
         ids = {"accounts:token-revoke": self.token.pk, "accounts:session-end": self.session.pk}
         return reverse(route, args=[ids[route]] if route in ids else [])

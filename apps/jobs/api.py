@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, cast
 
+from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
@@ -209,18 +210,23 @@ class ManifestsView(GenericAPIView[Job]):
 
 
 class LogView(GenericAPIView[Job]):
+    @extend_schema(operation_id="get_log", responses=OpenApiTypes.OBJECT, parameters=streams.PAGE_PARAMETERS)
+    def get(self, request: Request, pk: str) -> HttpResponse:
+        """Lines of the merged log by number, the newest first page. A filter is searched for within a bounded time;
+        `searched` says how far it came, and its `from` goes on as `before`. 503: it cannot be read now."""
+        return streams.rest_page(request, _job(request, pk).topic)
+
+
+class LogTextView(GenericAPIView[Job]):
     @extend_schema(
-        operation_id="get_log",
-        responses=OpenApiTypes.OBJECT,
-        parameters=[OpenApiParameter("before", str), OpenApiParameter("limit", int)],
+        operation_id="get_log_text",
+        responses={(200, "text/plain"): OpenApiTypes.BINARY},
+        parameters=streams.TEXT_PARAMETERS,
     )
-    def get(self, request: Request, pk: str) -> Response:
-        """Lines of the merged log, the newest first page; `before` takes the cursor of the page that followed."""
+    def get(self, request: Request, pk: str) -> StreamingHttpResponse:
+        """The merged log as a text, all of it or lines `from` to `to`, streamed."""
         job = _job(request, pk)
-        limit = request.query_params.get("limit", "1000")
-        if not limit.isdecimal() or not 1 <= int(limit) <= 10_000:
-            raise exceptions.ValidationError({"limit": [_("Choose from 1 to 10000.")]})
-        return Response(streams.page(job.topic, before=request.query_params.get("before", ""), limit=int(limit)))
+        return streams.rest_text(request, job.topic, job.pk)
 
 
 class PointsView(GenericAPIView[Job]):

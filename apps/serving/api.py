@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, cast
 
 from django.conf import settings
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
@@ -153,18 +154,11 @@ class ReplicasView(GenericAPIView[Replica]):
         return Response(ReplicaSerializer(services.replicas_of(_deployment(request, pk)), many=True).data)
 
 
-class LogQuery(serializers.Serializer[Any]):
-    before = serializers.CharField(default="", help_text="The cursor of the page that followed.")
-    limit = serializers.IntegerField(default=1000, min_value=1, max_value=10_000)
-
-
 class LogView(GenericAPIView[Deployment]):
-    @extend_schema(operation_id="get_deployment_log", responses=OpenApiTypes.OBJECT, parameters=[LogQuery])
-    def get(self, request: Request, pk: str) -> Response:
-        """Lines of its replicas' merged log, the newest first page."""
-        query = LogQuery(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        return Response(streams.page(_deployment(request, pk).topic, **query.validated_data))
+    @extend_schema(operation_id="get_deployment_log", responses=OpenApiTypes.OBJECT, parameters=streams.PAGE_PARAMETERS)
+    def get(self, request: Request, pk: str) -> HttpResponse:
+        """Lines of its replicas' merged log by number, the newest first page."""
+        return streams.rest_page(request, _deployment(request, pk).topic)
 
 
 class ManifestsView(GenericAPIView[Deployment]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -24,25 +25,8 @@ def frame(*texts: str) -> services.LogFrame:
     return services.LogFrame(SOURCE, [services.LogLine(1, "", 0, None, text) for text in texts])
 
 
-def texts(page: dict[str, object]) -> list[str]:
-    return [line[4] for part in page["frames"] for line in part["lines"]]  # type: ignore[attr-defined]
-
-
-def test_pages_go_back_to_the_first_line(topic: str) -> None:
-    for start in range(0, 700, 7):
-        services.append(topic, frame(*[f"n{n}" for n in range(start, start + 7)]))
-        services.append(topic, services.PointsFrame(SOURCE, []))
-    found: list[str] = []
-    before = ""
-    while True:
-        page = services.page(topic, before=before, limit=100)
-        found = texts(page) + found
-        before = page["before"]
-        if before is None:
-            break
-    assert found == [f"n{n}" for n in range(700)]
-    assert services.page("job.none") == {"frames": [], "before": None, "cursor": None}
-    assert texts(services.page(topic, before="nonsense", limit=1))[-1] == "n699"
+def texts(page: dict[str, Any]) -> list[str]:
+    return [line.text for part in page["frames"] for line in part["lines"]]
 
 
 def test_it_holds_a_bounded_number_of_lines_and_bytes(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +65,7 @@ def test_places_move_only_from_where_they_are_thought_to_be(topic: str) -> None:
         return written
 
     assert asyncio.run(run()) == [True, False, True, True, True]
-    assert texts(services.page(topic)) == ["a", "b", "c"]
+    assert texts(services.lines(topic, services.Question())) == ["a", "b", "c"]
 
 
 def test_counts_stay_whole_under_many_writers(topic: str) -> None:

@@ -77,7 +77,8 @@ class PointsFrame(msgspec.Struct, frozen=True):
 Frame = LogFrame | PointsFrame
 
 _encode = msgspec.json.Encoder().encode
-_decode_log = msgspec.json.Decoder(LogFrame).decode
+unpack_log = msgspec.json.Decoder(LogFrame).decode
+"""A log frame from the body it is stored as."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,6 @@ class Entry:
         """The same entry with no more than its last `count` lines."""
         if self.kind is not Kind.LOG or self.count <= count:
             return self
-        frame = _decode_log(self.body)
+        frame = unpack_log(self.body)
         kept = LogFrame(frame.src, frame.lines[-count:] if count else [])
         return Entry(self.after, self.kind, count, _encode(kept))

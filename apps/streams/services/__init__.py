@@ -1,15 +1,28 @@
 """What other apps may do with streams: hint at changes, keep and read log lines and points, say who may follow."""
 
 from apps.streams.domain.frames import Gap, LivePoint, LogFrame, LogLine, Look, PointsFrame, Source, jsonable
-from apps.streams.services.buffer import Move, after, append, forget, page, tail, wrote
+from apps.streams.services.answering import (
+    PAGE_PARAMETERS,
+    TEXT_PARAMETERS,
+    page_answer,
+    rest_page,
+    rest_text,
+    text_answer,
+)
+from apps.streams.services.asking import BadQuestion, Question, Range, question, text_range
+from apps.streams.services.buffer import Move, after, append, forget, tail
 from apps.streams.services.hints import hint, revoked
 from apps.streams.services.live import LiveBuffer
 from apps.streams.services.points import LastPoint, latest, recent, record_points, series, series_names, spans
+from apps.streams.services.reading import encoded, lines, text, wrote
 from apps.streams.services.topics import may_follow, register_topic, topic_kinds
 from apps.streams.services.words import LOG_WORDS
 
 __all__ = [
     "LOG_WORDS",
+    "PAGE_PARAMETERS",
+    "TEXT_PARAMETERS",
+    "BadQuestion",
     "Gap",
     "LastPoint",
     "LiveBuffer",
@@ -19,23 +32,33 @@ __all__ = [
     "Look",
     "Move",
     "PointsFrame",
+    "Question",
+    "Range",
     "Source",
     "after",
     "append",
+    "encoded",
     "forget",
     "hint",
     "jsonable",
     "latest",
+    "lines",
     "may_follow",
-    "page",
+    "page_answer",
+    "question",
     "recent",
     "record_points",
     "register_topic",
+    "rest_page",
+    "rest_text",
     "revoked",
     "series",
     "series_names",
     "spans",
     "tail",
+    "text",
+    "text_answer",
+    "text_range",
     "topic_kinds",
     "wrote",
 ]

@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import msgspec
 from django.conf import settings
-from redis import Redis, RedisError
+from redis import Redis
 
 from apps.streams.domain.frames import Cursor, Entry, Frame, Kind, Packed, pack
 
@@ -26,7 +25,6 @@ TAIL_LINES = 1000
 READ_ENTRIES = 200
 FOLLOWED_LINES = 5000
 """A page shows no more: one that is farther behind goes on with the last lines."""
-SEARCHED_LINES = 5000
 
 ANY = "*"
 
@@ -120,7 +118,20 @@ def append(topic: str, *frames: Frame) -> None:
 
 def tail(topic: str, lines: int = TAIL_LINES) -> list[Entry]:
     """The newest entries that together hold at least `lines` lines, cut to exactly so many."""
-    return _backwards(topic, "+", lines)
+    found: list[Entry] = []
+    end, left = "+", lines
+    while left > 0:
+        raw = cast("list[Any]", redis().xrevrange(Keys.of(topic).stream, end, "-", READ_ENTRIES))
+        for item in raw:
+            entry = entry_of(item)
+            if left <= 0:
+                break
+            found.append(entry.last(left))
+            left -= entry.count
+        if len(raw) < READ_ENTRIES:
+            break
+        end = f"({found[-1].after.entry_id}"
+    return found[::-1]
 
 
 def after(topic: str, cursor: Cursor) -> Reading:
@@ -140,34 +151,6 @@ def after(topic: str, cursor: Cursor) -> Reading:
     return Reading(entries, max(0, entries[0].lines_before - cursor.lines))
 
 
-def page(topic: str, *, before: str = "", limit: int = TAIL_LINES) -> dict[str, Any]:
-    """Lines older than a cursor (default: the newest), for scripts and for scrolling back.
-
-    `{"frames": [log frame, …], "before": cursor of the next older page or null, "cursor": cursor to follow on from}`.
-    """
-    cursor = Cursor.parse(before)
-    entries = _backwards(topic, f"({cursor.entry_id}" if cursor else "+", max(1, min(limit, 10_000)), whole=True)
-    logs = [entry for entry in entries if entry.kind is Kind.LOG]
-    older = bool(logs) and bool(redis().xrevrange(Keys.of(topic).stream, f"({logs[0].after.entry_id}", "-", 1))
-    return {
-        "frames": [_loaded(entry.body) for entry in logs],
-        "before": str(logs[0].after) if older else None,
-        "cursor": str(entries[-1].after) if entries else None,
-    }
-
-
-def wrote(topic: str, attempt: int, rank: int) -> bool:
-    """Whether a rank has lines of an attempt among the newest that are kept; True while the buffer cannot be asked."""
-    try:
-        frames = page(topic, limit=SEARCHED_LINES)["frames"]
-    except RedisError:
-        return True
-    return any(
-        frame["src"]["attempt"] == attempt and any(wrote_it == rank for _at, _level, wrote_it, *_rest in frame["lines"])
-        for frame in frames
-    )
-
-
 def forget(topic: str) -> None:
     """Drop everything of a topic."""
     keys = Keys.of(topic)
@@ -180,25 +163,3 @@ def entry_of(item: tuple[bytes, Mapping[bytes, bytes]]) -> Entry:
     first, _, second = entry_id.decode().partition("-")
     cursor = Cursor(fields[b"g"].decode(), (int(first), int(second)), int(fields[b"n"]))
     return Entry(cursor, Kind(fields[b"k"].decode()), int(fields[b"c"]), fields[b"b"])
-
-
-def _backwards(topic: str, end: str, lines: int, *, whole: bool = False) -> list[Entry]:
-    """Entries before `end`, in order, until they hold `lines` lines; the oldest is cut to fit unless `whole`."""
-    found: list[Entry] = []
-    left = lines
-    while left > 0:
-        raw = cast("list[Any]", redis().xrevrange(Keys.of(topic).stream, end, "-", READ_ENTRIES))
-        for item in raw:
-            entry = entry_of(item)
-            if left <= 0:
-                break
-            found.append(entry if whole else entry.last(left))
-            left -= entry.count
-        if len(raw) < READ_ENTRIES:
-            break
-        end = f"({found[-1].after.entry_id}"
-    return found[::-1]
-
-
-def _loaded(body: bytes) -> Any:
-    return msgspec.json.decode(body)

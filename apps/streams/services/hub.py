@@ -18,7 +18,7 @@ from django.conf import settings
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from apps.streams.domain.frames import Entry
+from apps.streams.domain.frames import Entry, Kind
 from apps.streams.services.buffer import READ_ENTRIES, Keys, entry_of
 
 log = structlog.get_logger(__name__)
@@ -31,7 +31,7 @@ NOTHING = "0-0"
 
 @dataclass(frozen=True)
 class Item:
-    """A frame on its way to the pages; `text` is its JSON."""
+    """A frame on its way to the pages; `text` is its JSON, in which `n` is the number of a log frame's first line."""
 
     topic: str
     entry: Entry
@@ -39,7 +39,10 @@ class Item:
 
     @classmethod
     def of(cls, topic: str, entry: Entry) -> Item:
-        return cls(topic, entry, entry.body.decode())
+        text = entry.body.decode()
+        if entry.kind is Kind.LOG:
+            text = f'{{"n":{entry.lines_before + 1},{text[1:]}'
+        return cls(topic, entry, text)
 
 
 class Viewer:

@@ -1,0 +1,101 @@
+"""Kept lines as answers to requests, for pages and REST alike."""
+
+from __future__ import annotations
+
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict, StreamingHttpResponse
+from django.utils.translation import gettext as _
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from redis.exceptions import RedisError
+from rest_framework import exceptions
+from rest_framework.request import Request
+
+from apps.audit.services import pulled
+from apps.streams.domain.lines import LEVELS
+from apps.streams.services.asking import LINES_LIMIT, BadQuestion, question, text_range
+from apps.streams.services.reading import encoded, lines, text
+
+JSON = "application/json"
+
+_WANTED = [
+    OpenApiParameter("rank", OpenApiTypes.INT, many=True, description="Lines of these ranks."),
+    OpenApiParameter("level", OpenApiTypes.STR, enum=LEVELS, description="Lines of this level or worse."),
+    OpenApiParameter("attempt", OpenApiTypes.INT),
+    OpenApiParameter("q", OpenApiTypes.STR, description="Lines with this text in them, whatever its case."),
+    OpenApiParameter("regex", OpenApiTypes.BOOL, description="`q` is a regular expression (RE2)."),
+]
+PAGE_PARAMETERS = [
+    OpenApiParameter("before", OpenApiTypes.STR, description="The page before this line, or before an answer's own."),
+    OpenApiParameter("after", OpenApiTypes.INT, description="The page after this line."),
+    OpenApiParameter("line", OpenApiTypes.INT, description="The page around this line."),
+    OpenApiParameter("at", OpenApiTypes.STR, description="The page around this moment: ISO time, or ns since 1970."),
+    OpenApiParameter("step", OpenApiTypes.INT, description="The page around what was printed at this training step."),
+    OpenApiParameter("limit", OpenApiTypes.INT, description=f"Lines of a page, at most {LINES_LIMIT} (1000)."),
+    *_WANTED,
+]
+TEXT_PARAMETERS = [
+    OpenApiParameter("from", OpenApiTypes.INT, description="The first line."),
+    OpenApiParameter("to", OpenApiTypes.INT, description="The last line."),
+    *_WANTED,
+]
+
+
+class Away(exceptions.APIException):
+    """503: what keeps the lines does not answer."""
+
+    status_code = 503
+
+
+def page_answer(params: QueryDict, topic: str) -> HttpResponse:
+    """A page of lines as JSON; 400 with `errors` by parameter, 503 with a `detail`."""
+    try:
+        return HttpResponse(encoded(lines(topic, question(params))), content_type=JSON)
+    except BadQuestion as bad:
+        return JsonResponse({"errors": bad.errors}, status=400)
+    except RedisError:
+        return JsonResponse({"detail": _away()}, status=503)
+
+
+def text_answer(request: HttpRequest, params: QueryDict, topic: str, name: str) -> HttpResponse | StreamingHttpResponse:
+    """Lines as a text file that is sent while it is read."""
+    try:
+        return _streamed(request, params, topic, name)
+    except BadQuestion as bad:
+        return JsonResponse({"errors": bad.errors}, status=400)
+    except RedisError:
+        return HttpResponse(_away(), status=503, content_type="text/plain; charset=utf-8")
+
+
+def rest_page(request: Request, topic: str) -> HttpResponse:
+    """The same by REST. Raises ValidationError, Away."""
+    try:
+        return HttpResponse(encoded(lines(topic, question(request.query_params))), content_type=JSON)
+    except BadQuestion as bad:
+        raise exceptions.ValidationError(dict(bad.errors)) from bad
+    except RedisError as error:
+        raise Away(_away()) from error
+
+
+def rest_text(request: Request, topic: str, name: str) -> StreamingHttpResponse:
+    """The same by REST. Raises ValidationError, Away."""
+    try:
+        return _streamed(request._request, request.query_params, topic, name)
+    except BadQuestion as bad:
+        raise exceptions.ValidationError(dict(bad.errors)) from bad
+    except RedisError as error:
+        raise Away(_away()) from error
+
+
+def _streamed(request: HttpRequest, params: QueryDict, topic: str, name: str) -> StreamingHttpResponse:
+    pieces = text(topic, text_range(params))
+    answer = StreamingHttpResponse(
+        pulled(pieces) if isinstance(request, ASGIRequest) else pieces, content_type="text/plain; charset=utf-8"
+    )
+    answer["Content-Disposition"] = f'attachment; filename="{name}.log"'
+    answer["X-Content-Type-Options"] = "nosniff"
+    return answer
+
+
+def _away() -> str:
+    return _("The log cannot be read now. Try again in a moment.")
