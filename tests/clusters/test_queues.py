@@ -11,12 +11,15 @@ from django.utils import timezone
 
 from apps.accounts.domain import Role
 from apps.clusters.domain.queues import QueueSeen, tree
-from apps.clusters.domain.topology import HyperNode, Member, fabrics
+from apps.clusters.domain.topology import HyperNode, Member, Zone, cpu_list, fabrics
 from apps.clusters.models import ClusterNode, ClusterQueue, NodeEvent
 from apps.clusters.services import queues as services
+from apps.clusters.services.catalogue import catalogue
 from apps.clusters.services.queues import NodeEventSeen, note_events, note_queues
 from apps.clusters.services.seen import note_nodes
-from apps.clusters.watch.queues import HYPERNODES, QUEUES, _hypernode, seen
+from apps.clusters.watch.nodes import Inventory
+from apps.clusters.watch.projections import NODES
+from apps.clusters.watch.queues import HYPERNODES, NUMATOPOLOGIES, QUEUES, _hypernode, numa_of, seen
 from tests.clusters.fleet_made import node
 from tests.factories import World
 from tests.pages import browser
@@ -79,6 +82,44 @@ def test_a_hypernode_is_read_as_volcano_writes_it() -> None:
     document = {"metadata": {"name": "leaf"}, "spec": {"tier": 1, "members": members}}
     read = _hypernode(HYPERNODES.decode(json.dumps(document)))
     assert read.members == (Member("a"), Member(pattern="b.*"), Member(labels=(("k", "v"),)))
+
+
+NUMATOPOLOGY: dict[str, Any] = {
+    "metadata": {"name": "gpu-1", "resourceVersion": "7"},
+    "spec": {
+        "policies": {"CPUManagerPolicy": "static", "TopologyManagerPolicy": "single-numa-node"},
+        "resReserved": {"cpu": "2"},
+        "numares": {"cpu": {"allocatable": "1-7", "capacity": 8}},
+        "cpuDetail": {str(n): {"numa": n // 2 % 2, "socket": n // 2 % 2, "core": n % 4} for n in range(8)},
+    },
+}
+
+
+def test_cores_are_listed_as_linux_does() -> None:
+    assert cpu_list([7, 1, 0, 2, 9, 10]) == "0-2,7,9-10"
+    assert cpu_list([]) == ""
+
+
+def test_a_numatopology_is_read_as_volcanos_exporter_writes_it() -> None:
+    read = numa_of(NUMATOPOLOGIES.decode(json.dumps(NUMATOPOLOGY)))
+    assert read.zones == (Zone(0, 0, "0-1,4-5", 4), Zone(1, 1, "2-3,6-7", 4))
+    assert (read.cpu_policy, read.placing_policy, read.reserved_cpu) == ("static", "single-numa-node", "2")
+    bare = numa_of(NUMATOPOLOGIES.decode(b'{"metadata": {"name": "n"}, "spec": {"cpuDetail": {"x": {}}}}'))
+    assert bare.zones == ()
+
+
+@pytest.mark.django_db
+def test_a_nodes_page_says_how_its_cores_lie(world: World) -> None:
+    cluster = world.place.cluster
+    raw = {"metadata": {"name": "gpu-1", "resourceVersion": "1"}, "status": {"allocatable": {"cpu": "8"}}}
+    (seen_node,) = Inventory(cluster.pk).read([NODES.decode(json.dumps(raw))], [], catalogue())
+    numa = numa_of(NUMATOPOLOGIES.decode(json.dumps(NUMATOPOLOGY)))
+    note_nodes(cluster.pk, [seen_node.within("leaf", numa)])
+    page = browser(world.scientist).get("/fleet/nodes/train-a/gpu-1").content.decode()
+    assert "0-1,4-5" in page
+    assert "What a pod gets lies in one NUMA node, or it is refused" in page
+    note_nodes(cluster.pk, [seen_node.within("leaf")])
+    assert "NUMA node" not in browser(world.scientist).get("/fleet/nodes/train-a/gpu-1").content.decode()
 
 
 @pytest.mark.django_db

@@ -21,7 +21,7 @@ from apps.clusters.models import Cluster
 from apps.clusters.services import workloads
 from apps.clusters.watch import cluster as watching
 from apps.clusters.watch.cluster import ClusterWatch
-from apps.clusters.watch.queues import HYPERNODE
+from apps.clusters.watch.queues import HYPERNODE, NUMATOPOLOGY
 from apps.clusters.watch.wakes import Wakes
 from apps.streams.services import LiveBuffer
 from deploy.testbed import SERVER_ONLY, ControlPlane, control_plane
@@ -104,7 +104,7 @@ async def test_nothing_is_listed_twice_but_by_the_comparison(
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         await buffer.close()
-    kinds = [objects.POD, objects.NODE, objects.POD_GROUP, objects.QUEUE, HYPERNODE]
+    kinds = [objects.POD, objects.NODE, objects.POD_GROUP, objects.QUEUE, HYPERNODE, NUMATOPOLOGY]
     kept = Counter(map(objects.everywhere, kinds + [objects.KINDS[kind.objects] for kind in workloads()]))
     told = Counter({objects.everywhere(objects.EVENT): 1})  # what is not kept is not compared
     assert asked(audit, "list") == kept + kept + told

@@ -50,6 +50,7 @@ VOLCANO_APIS = ("batch.volcano.sh/v1alpha1", "scheduling.volcano.sh/v1beta1", "b
 VOLCANO_DEPLOYMENTS = ("volcano-scheduler", "volcano-controllers", "volcano-admission")
 EXTRAS: Mapping[str, Extra] = {
     "hypernodes": Extra(("topology.volcano.sh/v1alpha1",)),
+    "numa": Extra(("nodeinfo.volcano.sh/v1alpha1",)),
     "kuberay": Extra(("ray.io/v1", "ray.io/v1alpha1"), ("kuberay-operator",)),
     "mpi": Extra(("kubeflow.org/v2beta1",), ("mpi-operator",)),
     "istio": Extra(("networking.istio.io/v1", "networking.istio.io/v1beta1"), ("istiod",)),

@@ -14,6 +14,7 @@ from typing import Any
 from apps.clusters.domain.accelerators import Accelerator, Catalogue, is_extended
 from apps.clusters.domain.capacity import COUNT_LIMIT, NodeSpace, count
 from apps.clusters.domain.quantity import thousandths, whole
+from apps.clusters.domain.topology import Numa
 
 TEXT_LIMIT = 300
 CPU, MEMORY, PODS = "cpu", "memory", "pods"
@@ -139,11 +140,12 @@ class SeenNode:
         content = json.dumps([asdict(self.space), self.problem, self.facts, self.held], sort_keys=True, default=str)
         return hashlib.blake2s(content.encode(), digest_size=16).hexdigest()
 
-    def within(self, fabric: str) -> SeenNode:
-        """The same node as a member of a HyperNode."""
-        return self if fabric == self.space.fabric else SeenNode(
-            replace(self.space, fabric=fabric), self.problem, self.facts, self.held
-        )  # fmt: skip
+    def within(self, fabric: str, numa: Numa | None = None) -> SeenNode:
+        """The same node as a member of a HyperNode, with how its cores lie."""
+        if fabric == self.space.fabric and numa is None:
+            return self
+        facts = {**self.facts, "numa": asdict(numa)} if numa else self.facts
+        return SeenNode(replace(self.space, fabric=fabric), self.problem, facts, self.held)
 
 
 def see(node: Raw, pods: Iterable[RawPod], catalogue: Catalogue) -> SeenNode:

@@ -1,4 +1,4 @@
-"""Which HyperNode a node is in: the nearest one, of the lowest tier."""
+"""What is near: the HyperNode a node is in (the nearest one, of the lowest tier), the NUMA nodes its cores are in."""
 
 from __future__ import annotations
 
@@ -50,3 +50,46 @@ def fabrics(hypernodes: Iterable[HyperNode], nodes: Iterable[tuple[str, Mapping[
         if near:
             found[name] = near
     return found
+
+
+@dataclass(frozen=True)
+class Zone:
+    """A NUMA node of a machine: its cores as Linux lists them (`0-15,32-47`) and the socket they are in."""
+
+    number: int
+    socket: int
+    cpus: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Numa:
+    """How the cores of a node lie, and the kubelet's policies: whether whole cores are given away (`static`), and
+    whether what a pod gets must be near each other (`single-numa-node`)."""
+
+    zones: tuple[Zone, ...]
+    cpu_policy: str = ""
+    placing_policy: str = ""
+    reserved_cpu: str = ""
+
+
+def zones(cores: Iterable[tuple[int, int, int]]) -> tuple[Zone, ...]:
+    """The NUMA nodes that these cores (number, NUMA node, socket) make, by number."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for cpu, number, socket in cores:
+        found.setdefault(number, []).append((cpu, socket))
+    return tuple(
+        Zone(number, min(socket for _, socket in members), cpu_list(cpu for cpu, _ in members), len(members))
+        for number, members in sorted(found.items())
+    )
+
+
+def cpu_list(cpus: Iterable[int]) -> str:
+    """Numbers as Linux lists them: 0, 1, 2, 7 is `0-2,7`."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and cpu == runs[-1][1] + 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

@@ -111,6 +111,21 @@ def look_of(node: ClusterNode) -> Look:
     return IDLE if not node.used else FULL if node.used >= node.total else BUSY
 
 
+NUMA: Mapping[str, Promise] = {
+    "single-numa-node": _("What a pod gets lies in one NUMA node, or it is refused"),
+    "restricted": _("What a pod gets lies in as few NUMA nodes as it can, or it is refused"),
+    "best-effort": _("What a pod gets lies in one NUMA node where that can be"),
+}
+"""What the kubelet's topology manager does, by its policy."""
+
+
+def numa(cpu_policy: str, placing_policy: str) -> Promise:
+    """What the kubelet heeds of NUMA nodes when it places a pod."""
+    if cpu_policy == "static":
+        return NUMA.get(placing_policy, _("Pods get whole cores, wherever these lie"))
+    return _("Cores are shared, so pods are not kept to a NUMA node")
+
+
 def condition(one: Condition) -> str:
     """A condition as a sentence; of types nobody has words for, as they say it themselves."""
     if known := CONDITIONS.get((one.type, one.status)):

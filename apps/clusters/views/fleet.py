@@ -254,6 +254,7 @@ def node(request: HttpRequest, slug: str, name: str) -> HttpResponse:
     visible = ClusterNode.objects.visible_to(request.actor).filter(cluster__in=clusters)
     found = get_object_or_404(visible.select_related("cluster"), cluster__slug=slug, name=name)
     facts = found.facts
+    numa = facts.get("numa")
     conditions = [Condition(**one) for one in facts.get("conditions", [])]
     taints = [Taint(**one) for one in facts.get("taints", [])]
     context = {
@@ -269,6 +270,7 @@ def node(request: HttpRequest, slug: str, name: str) -> HttpResponse:
         "lag": services.lag_of(found),
         "resources": facts.get("resources", {}).items(),
         "labels": sorted(facts.get("labels", {}).items()),
+        "numa": numa and {**numa, "words": words.numa(numa["cpu_policy"], numa["placing_policy"])},
         "free": found.free_now,
         "events": tree.events_of(found),
     }

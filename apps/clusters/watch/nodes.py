@@ -51,7 +51,8 @@ class Inventory:
         before, before_pods = self._seen, self._pods
         self._seen, self._pods = {}, {}
         nodes, found = list(nodes), []
-        fabrics = self.around.fabrics(nodes) if self.around is not None else {}
+        around = self.around
+        fabrics = around.fabrics(nodes) if around is not None else {}
         for node in nodes:
             name, here = node.metadata.name, on_node[node.metadata.name]
             mark = node.metadata.resourceVersion, [(pod.metadata.uid, pod.metadata.resourceVersion) for pod in here]
@@ -59,7 +60,7 @@ class Inventory:
             held = before.get(name)
             seen = held[1] if held and held[0] == mark else domain.see(raw(node), raw_pods, known)
             self._seen[name] = mark, seen
-            found.append(seen.within(fabrics.get(name, "")))
+            found.append(seen.within(fabrics.get(name, ""), around.numa(name) if around is not None else None))
         return found
 
     def _pod(self, pod: Pod, before: dict[str, tuple[str, RawPod]]) -> RawPod:

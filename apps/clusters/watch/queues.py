@@ -1,4 +1,5 @@
-"""What stands around a cluster's nodes: queues, the HyperNodes that say which nodes are near, events of nodes."""
+"""What stands around a cluster's nodes: queues, events of nodes, the HyperNodes that say which nodes are near, the
+Numatopologies that say which cores are."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from apps.clusters.watch.projections import ClusterEvent, Node
 from apps.clusters.watch.reflect import Reflector
 
 HYPERNODE = objects.Kind("HyperNode", "topology.volcano.sh/v1alpha1", "hypernodes", namespaced=False)
+NUMATOPOLOGY = objects.Kind("Numatopology", "nodeinfo.volcano.sh/v1alpha1", "numatopologies", namespaced=False)
 Amounts = dict[str, str | int | float]
 MOST_EVENTS = 1000
 """So many events of nodes wait to be written; what comes faster is dropped, oldest first."""
@@ -82,8 +84,26 @@ class HyperNode(Listed):
     spec: _HyperSpec = msgspec.field(default_factory=_HyperSpec)
 
 
+class _Core(msgspec.Struct):
+    numa: int = 0
+    socket: int = 0
+
+
+class _NumaSpec(msgspec.Struct):
+    policies: dict[str, str] | None = None
+    resReserved: dict[str, str] | None = None  # noqa: N815
+    cpuDetail: dict[str, _Core] | None = None  # noqa: N815
+
+
+class Numatopology(Listed):
+    """Written by Volcano's resource exporter on each node, under the node's name."""
+
+    spec: _NumaSpec = msgspec.field(default_factory=_NumaSpec)
+
+
 QUEUES = msgspec.json.Decoder(Queue)
 HYPERNODES = msgspec.json.Decoder(HyperNode)
+NUMATOPOLOGIES = msgspec.json.Decoder(Numatopology)
 
 
 @dataclass
@@ -106,10 +126,13 @@ class Around:
         self.hypernodes: Reflector[HyperNode] = Reflector(
             self.reader, everywhere(HYPERNODE), HYPERNODES, told, self.broken
         )
+        self.numatopologies: Reflector[Numatopology] = Reflector(
+            self.reader, everywhere(NUMATOPOLOGY), NUMATOPOLOGIES, told, self.broken
+        )
 
     @property
     def reflectors(self) -> list[Reflector[Any]]:
-        return [self.queues, self.hypernodes]
+        return [self.queues, self.hypernodes, self.numatopologies]
 
     def event(self, event: ClusterEvent) -> None:
         """An event came; those of nodes are kept."""
@@ -135,6 +158,11 @@ class Around:
             self._fabrics = topology.fabrics(map(_hypernode, hyper), named)
         return self._fabrics
 
+    def numa(self, node: str) -> topology.Numa | None:
+        """How the cores of a node lie, where that is told."""
+        found = self.numatopologies.store.get(("", node))
+        return numa_of(found) if found else None
+
     def note(self, cluster_id: int) -> None:
         """Write queues and events down. Talks to the database."""
         if self.queues.synced.is_set():
@@ -154,6 +182,18 @@ def _hypernode(item: HyperNode) -> topology.HyperNode:
         if member.type == "Node":
             members.append(topology.Member(exact, pattern, labels))
     return topology.HyperNode(item.metadata.name, item.spec.tier, tuple(members))
+
+
+def numa_of(item: Numatopology) -> topology.Numa:
+    """A Numatopology in the domain's words; of cores without a number nothing is said."""
+    spec, policies = item.spec, item.spec.policies or {}
+    cores = [(int(cpu), one.numa, one.socket) for cpu, one in (spec.cpuDetail or {}).items() if cpu.isdigit()]
+    return topology.Numa(
+        zones=topology.zones(cores),
+        cpu_policy=policies.get("CPUManagerPolicy", "")[:TEXT_LIMIT],
+        placing_policy=policies.get("TopologyManagerPolicy", "")[:TEXT_LIMIT],
+        reserved_cpu=(spec.resReserved or {}).get(CPU, "")[:TEXT_LIMIT],
+    )
 
 
 def seen(queue: Queue) -> QueueSeen:

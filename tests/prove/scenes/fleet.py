@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.clusters.domain.queues import QueueSeen
+from apps.clusters.domain.topology import Numa, zones
 from apps.clusters.models import Cluster
 from apps.clusters.services.queues import NodeEventSeen, note_events, note_queues
 from apps.clusters.services.seen import note_nodes
@@ -32,6 +33,7 @@ PAGES = {
 }
 EXPECTED_ERRORS = {"fleet-nobody": 403}
 GPU = "nvidia.com/gpu"
+NUMA = Numa(zones((n, n // 32 % 2, n // 32 % 2) for n in range(128)), "static", "single-numa-node", "4")
 
 
 def _queue(name: str, parent: str, deserved: int, used: int) -> QueueSeen:
@@ -53,7 +55,8 @@ def _nodes() -> list[Any]:
         used = (8, 8, 4, 8, 6, 4, 8, 8, 0, 0, 8, 4)[n % 12] if n not in ILL else 4
         owner = "tenant-vision" if n % 5 == 2 else "tenant-nlp"
         pods = [pod(owner, f"j-{n:04d}-worker-0", used)] if used else []
-        made.append(node(f"gpu-{n:04d}", pods, f"L{n // 4 + 1:02d}", **(ill(ILL[n]) if n in ILL else {})))
+        leaf, troubles = f"L{n // 4 + 1:02d}", ill(ILL[n]) if n in ILL else {}
+        made.append(node(f"gpu-{n:04d}", pods, **troubles).within(leaf, NUMA))
     return made
 
 
