@@ -9,7 +9,7 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions, serializers, status
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
@@ -227,22 +227,6 @@ class LogTextView(GenericAPIView[Job]):
         """The merged log as a text, all of it or lines `from` to `to`, streamed."""
         job = _job(request, pk)
         return streams.rest_text(request, job.topic, job.pk)
-
-
-class PointsView(GenericAPIView[Job]):
-    @extend_schema(
-        operation_id="get_points",
-        responses=OpenApiTypes.OBJECT,
-        parameters=[OpenApiParameter("series", str), OpenApiParameter("width", int)],
-    )
-    def get(self, request: Request, pk: str) -> Response:
-        """A series such as loss, thinned to at most 4 points a pixel of `width`, by attempt."""
-        job = _job(request, pk)
-        width = request.query_params.get("width", "1000")
-        if not width.isdecimal() or not 1 <= int(width) <= 10_000:
-            raise exceptions.ValidationError({"width": [_("Choose from 1 to 10000.")]})
-        name = request.query_params.get("series", "loss")[:40]
-        return Response({"attempts": streams.series(job.topic, name, width=int(width))})
 
 
 def _actor(request: Any) -> Actor:

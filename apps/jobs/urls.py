@@ -1,6 +1,6 @@
 from django.urls import path
 
-from apps.jobs import api, views, why_api
+from apps.jobs import api, points_api, views, why_api
 
 app_name = "jobs"
 
@@ -31,7 +31,9 @@ api_patterns = [
     path("jobs/<str:pk>/manifests", api.ManifestsView.as_view(), name="job-manifests"),
     path("jobs/<str:pk>/log", api.LogView.as_view(), name="job-log"),
     path("jobs/<str:pk>/log/text", api.LogTextView.as_view(), name="job-log-text"),
-    path("jobs/<str:pk>/points", api.PointsView.as_view(), name="job-points"),
+    path("jobs/<str:pk>/points", points_api.PointsView.as_view(), name="job-points"),
+    path("jobs/<str:pk>/points.csv", points_api.TableView.as_view(), name="job-points-csv"),
+    path("jobs/<str:pk>/series", points_api.SeriesView.as_view(), name="job-series"),
     path("jobs/<str:pk>/why", why_api.WhyView.as_view(), name="job-why"),
     path("jobs/<str:pk>/stop", api.StopView.as_view(), name="job-stop"),
     path("jobs/<str:pk>/suspend", api.SuspendView.as_view(), name="job-suspend"),

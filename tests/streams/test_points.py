@@ -1,4 +1,4 @@
-"""Curves: stored once, thinned without losing what matters."""
+"""Curves: stored once, drawn without losing what matters."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import json
 import math
 from datetime import UTC, datetime
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from apps.streams import services
-from apps.streams.domain.downsample import ODD_LIMIT, thin
-from apps.streams.models import Point
+from apps.streams.models import Curve, Point
+from apps.streams.services import Stretch, curves
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
 TOPIC = "job.01TEST"
@@ -62,32 +59,54 @@ def test_the_newest_point_of_many_topics_is_one_query(django_assert_num_queries:
 def test_a_long_curve_keeps_its_spikes_and_its_ends() -> None:
     values = [math.sin(step / 50) for step in range(20_000)]
     values[7_777], values[12_345] = 99.0, math.nan
-    Point.objects.bulk_create(
-        Point(topic=TOPIC, series="loss", attempt=1, step=s, value=v, at=NOW) for s, v in enumerate(values)
-    )
-    (curve,) = services.series(TOPIC, "loss", width=500)
-    assert len(curve["steps"]) <= 501
+    record(1, *enumerate(values))
+    (curve,) = services.series(TOPIC, "loss", Stretch(width=500))
+    assert len(curve["steps"]) <= 4 * 500 + 1
     assert curve["total"] == 20_000
     kept = dict(zip(curve["steps"], curve["values"], strict=True))
     assert kept[7_777] == 99.0
     assert kept[12_345] == "NaN"
     assert {0, 19_999} <= kept.keys()
+    (part,) = services.series(TOPIC, "loss", Stretch(7_700, 7_799, 500))
+    assert part["steps"] == list(range(7_700, 7_800))
+    assert part["values"][77] == 99.0
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), min_size=0, max_size=4000),
-    st.integers(min_value=3, max_value=300),
-)
-def test_thinning_never_invents_and_keeps_extremes(values: list[float], width: int) -> None:
-    steps, readings = np.arange(len(values), dtype=np.int64), np.array(values, dtype=np.float64)
-    kept = thin(steps, readings, width)
-    assert list(kept) == sorted(set(kept.tolist()))
-    finite = np.isfinite(readings)
-    chosen = readings[kept]
-    assert np.isfinite(chosen).sum() <= max(width, 0) or finite.sum() <= width
-    assert (~np.isfinite(chosen)).sum() == min((~finite).sum(), ODD_LIMIT)
-    if finite.any() and width >= 10:
-        assert kept[np.isfinite(chosen)][0] == np.flatnonzero(finite)[0]
-        assert kept[np.isfinite(chosen)][-1] == np.flatnonzero(finite)[-1]
-    assert np.array_equal(kept, thin(steps, readings, width))
+@pytest.mark.django_db
+def test_a_curve_that_is_kept_in_memory_is_as_the_database_has_it_now() -> None:
+    def seen() -> dict[int, list[float]]:
+        return {curve["attempt"]: curve["values"] for curve in services.series(TOPIC, "loss")}
+
+    record(1, (1, 1.0), (2, 2.0))
+    assert seen() == {1: [1.0, 2.0]}
+    record(1, (3, 3.0))
+    assert seen() == {1: [1.0, 2.0, 3.0]}
+    record(1, (0, 0.5), (4, 4.0))  # one of them late
+    assert seen() == {1: [0.5, 1.0, 2.0, 3.0, 4.0]}
+    record(2, (1, 9.0))
+    record(1, *((step, 1.0) for step in range(5, 600)))
+    assert {attempt: len(values) for attempt, values in seen().items()} == {1: 600, 2: 1}
+    Point.objects.all().delete()
+    Curve.objects.all().delete()
+    record(1, (1, 7.0), (2, 8.0))
+    assert seen() == {1: [7.0, 8.0]}
+
+
+@pytest.mark.django_db
+def test_what_was_read_from_a_log_takes_the_place_of_what_was_pushed() -> None:
+    services.record_points(TOPIC, 1, [("loss", 1, 0.1, NOW), ("loss", 2, 0.2, NOW)], pushed=True)
+    assert services.series(TOPIC, "loss")[0]["values"] == [0.1, 0.2]
+    record(1, (2, math.nan), (3, 3.0))
+    services.record_points(TOPIC, 1, [("loss", 2, 0.2, NOW), ("loss", 3, 0.3, NOW)], pushed=True)
+    assert services.series(TOPIC, "loss")[0]["values"] == [0.1, "NaN", 3.0]
+    assert list(Point.objects.filter(pushed=True).values_list("step", flat=True)) == [1]
+
+
+@pytest.mark.django_db
+def test_what_is_kept_in_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(curves, "KEPT_BYTES", 5000)
+    for number in range(8):
+        record(1, *((step, 1.0) for step in range(100)), topic=f"job.{number}")
+        services.series(f"job.{number}", "loss")
+    assert sum(kept.nbytes for kept in curves._kept.values()) <= 5000
+    assert len(services.series("job.0", "loss")[0]["steps"]) == 100

@@ -71,7 +71,7 @@ def _loss(job: Job) -> dict[str, Any]:
     """First, last and best loss, and the step of the last; what is no number is left out."""
     points = [
         (step, value)
-        for curve in streams.series(job.topic, "loss", width=5000)
+        for curve in streams.series(job.topic, "loss", streams.Stretch(width=5000))
         for step, value in zip(curve["steps"], curve["values"], strict=True)
         if isinstance(value, int | float) and math.isfinite(value)
     ]

@@ -1,6 +1,7 @@
 """What other apps may do with streams: hint at changes, keep and read log lines and points, say who may follow."""
 
 from apps.streams.domain.frames import Gap, LivePoint, LogFrame, LogLine, Look, PointsFrame, Source, jsonable
+from apps.streams.models import Curve
 from apps.streams.services.answering import (
     PAGE_PARAMETERS,
     TEXT_PARAMETERS,
@@ -13,7 +14,22 @@ from apps.streams.services.asking import BadQuestion, Question, Range, question,
 from apps.streams.services.buffer import Move, after, append, forget, tail
 from apps.streams.services.hints import hint, revoked
 from apps.streams.services.live import LiveBuffer
-from apps.streams.services.points import LastPoint, latest, recent, record_points, series, series_names, spans
+from apps.streams.services.points import (
+    STEP_LIMIT,
+    LastPoint,
+    Stretch,
+    Told,
+    curves_known,
+    has_pushed,
+    latest,
+    packed,
+    recent,
+    record_points,
+    series,
+    series_names,
+    spans,
+    told,
+)
 from apps.streams.services.reading import encoded, lines, text, wrote
 from apps.streams.services.topics import may_follow, register_topic, topic_kinds
 from apps.streams.services.words import LOG_WORDS
@@ -21,8 +37,10 @@ from apps.streams.services.words import LOG_WORDS
 __all__ = [
     "LOG_WORDS",
     "PAGE_PARAMETERS",
+    "STEP_LIMIT",
     "TEXT_PARAMETERS",
     "BadQuestion",
+    "Curve",
     "Gap",
     "LastPoint",
     "LiveBuffer",
@@ -35,15 +53,20 @@ __all__ = [
     "Question",
     "Range",
     "Source",
+    "Stretch",
+    "Told",
     "after",
     "append",
+    "curves_known",
     "encoded",
     "forget",
+    "has_pushed",
     "hint",
     "jsonable",
     "latest",
     "lines",
     "may_follow",
+    "packed",
     "page_answer",
     "question",
     "recent",
@@ -59,6 +82,7 @@ __all__ = [
     "text",
     "text_answer",
     "text_range",
+    "told",
     "topic_kinds",
     "wrote",
 ]

@@ -1,19 +1,19 @@
-"""The points of training curves: written once, read thinned."""
+"""The points of training curves: written once, read in the columns of a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-from django.db import connection
-from django.db.models import Max, Min
+from django.db import connection, transaction
 
-from apps.streams.domain.downsample import thin
 from apps.streams.domain.frames import jsonable
-from apps.streams.models import Point
+from apps.streams.domain.packed import pack
+from apps.streams.models import Curve, Point
+from apps.streams.services.curves import Seen, curves_of
 
 Reading = tuple[str, int, float, datetime]
 """Series, step, value, time."""
@@ -29,48 +29,151 @@ class LastPoint:
     at: datetime
 
 
-def record_points(topic: str, attempt: int, readings: Iterable[Reading]) -> None:
-    """Store points; a step that is already known keeps its value."""
-    rows = [
-        Point(topic=topic, series=series[:40], attempt=attempt, step=step, value=value, at=at)
-        for series, step, value, at in readings
-        if 0 <= step <= STEP_LIMIT
-    ]
-    Point.objects.bulk_create(rows, ignore_conflicts=True, batch_size=2000)
+# A point read from a log takes the place of one that was pushed; else the first stays. (Only a row that was there has
+# an xmax.) Points are counted in the statement that writes them: see Curve.
+_RECORD = """
+WITH told AS (
+    SELECT DISTINCT ON (series, step) * FROM unnest(%s::text[], %s::bigint[], %s::float8[], %s::timestamptz[])
+        WITH ORDINALITY AS given(series, step, value, at, place)
+    ORDER BY series, step, place
+), written AS (
+    INSERT INTO streams_point AS point (topic, series, attempt, step, value, at, pushed)
+    SELECT %s, series, %s, step, value, at, %s FROM told ORDER BY series, step
+    ON CONFLICT (topic, series, attempt, step) DO UPDATE SET value = excluded.value, at = excluded.at, pushed = false
+        WHERE point.pushed AND NOT excluded.pushed
+    RETURNING series, xmax = 0 AS is_new
+), counted AS (
+    INSERT INTO streams_curve AS curve (topic, series, attempt, points, replaced, pushed)
+    SELECT %s, series, %s, count(*) FILTER (WHERE is_new), count(*) FILTER (WHERE NOT is_new), %s
+    FROM written GROUP BY series ORDER BY series
+    ON CONFLICT (topic, series, attempt) DO UPDATE
+    SET points = curve.points + excluded.points, replaced = curve.replaced + excluded.replaced,
+        pushed = curve.pushed OR excluded.pushed
+)
+SELECT count(*) FROM written
+"""
+BATCH = 2000
+
+
+def record_points(topic: str, attempt: int, readings: Iterable[Reading], *, pushed: bool = False) -> int:
+    """Store points and tell how many were new; a step that is already known keeps its value, unless that was only
+    pushed and this one was read."""
+    stored = 0
+    rows = [(series[:40], step, value, at) for series, step, value, at in readings if 0 <= step <= STEP_LIMIT]
+    with transaction.atomic(), connection.cursor() as cursor:
+        for begin in range(0, len(rows), BATCH):
+            given = [list(column) for column in zip(*rows[begin : begin + BATCH], strict=True)]
+            cursor.execute(_RECORD, [*given, topic, attempt, pushed, topic, attempt, pushed])
+            stored += int(cursor.fetchone()[0])
+    return stored
+
+
+@dataclass(frozen=True)
+class Told:
+    """One point as it is kept."""
+
+    series: str
+    attempt: int
+    step: int
+    value: float
+    at: datetime
+    pushed: bool
+
+
+PAGE = 20_000
+
+
+def told(topic: str, names: Sequence[str] = (), start: int = 0, stop: int = STEP_LIMIT) -> Iterator[Told]:
+    """Every point between two steps, both included, of these series (default: all), by series, attempt and step. They
+    are read in pages, so that a slow reader holds no connection."""
+    rows = Curve.objects.filter(topic=topic).order_by("series", "attempt").values_list("series", "attempt")
+    for series, attempt in rows.filter(series__in=names) if names else rows:
+        points = Point.objects.filter(topic=topic, series=series, attempt=attempt, step__lte=stop).order_by("step")
+        after = start - 1
+        while page := points.filter(step__gt=after).values_list("step", "value", "at", "pushed")[:PAGE]:
+            for step, value, at, pushed in page:
+                yield Told(series, attempt, step, value, at, pushed)
+            after = step
+
+
+def has_pushed(topic: str, attempt: int) -> bool:
+    """Whether any point of an attempt was pushed."""
+    return Curve.objects.filter(topic=topic, attempt=attempt, pushed=True).exists()
+
+
+def curves_known(topic: str) -> list[Curve]:
+    """What is known of a topic's curves, by series and attempt."""
+    return list(Curve.objects.filter(topic=topic).order_by("series", "attempt"))
 
 
 def series_names(topic: str) -> list[str]:
     """The series a topic has points of."""
-    return list(Point.objects.filter(topic=topic).values_list("series", flat=True).order_by("series").distinct())
+    return sorted(set(Curve.objects.filter(topic=topic).values_list("series", flat=True)))
 
 
-def series(topic: str, name: str, *, width: int = 1000) -> list[dict[str, Any]]:
-    """One curve for each attempt: `{"attempt", "steps": […], "values": […], "total"}`, at most about `width` points.
+@dataclass(frozen=True)
+class Stretch:
+    """What is asked of a curve: the steps from `start` to `stop`, both included (None: where it begins or ends), in so
+    many columns."""
 
-    Values that are no numbers come as "NaN", "Infinity", "-Infinity"; spikes survive (MinMaxLTTB).
-    """
-    rows = Point.objects.filter(topic=topic, series=name).order_by("attempt", "step")
-    table = np.array(list(rows.values_list("attempt", "step", "value")), dtype=np.dtype("i8,i8,f8"))
-    curves = []
-    for attempt in np.unique(table["f0"]):
-        part = table[table["f0"] == attempt]
-        steps, values = np.ascontiguousarray(part["f1"]), np.ascontiguousarray(part["f2"])
-        kept = thin(steps, values, max(3, min(width, 5000)))
-        curves.append(
-            {
-                "attempt": int(attempt),
-                "steps": steps[kept].tolist(),
-                "values": [jsonable(value) for value in values[kept].tolist()],
-                "total": len(steps),
-            }
-        )
-    return curves
+    start: int | None = None
+    stop: int | None = None
+    width: int = 1000
+
+
+def _within(curves: Mapping[int, Seen], stretch: Stretch) -> tuple[int, int]:
+    """The stretch's first and last step. Attempts stand in one picture, so it is one for all."""
+    ends = [(int(seen.steps[0]), int(seen.steps[-1])) for seen in curves.values() if len(seen.steps)]
+    start = min((first for first, _last in ends), default=0) if stretch.start is None else stretch.start
+    stop = max((last for _first, last in ends), default=0) if stretch.stop is None else stretch.stop
+    return max(0, start), min(max(start, stop), STEP_LIMIT)
+
+
+def series(topic: str, name: str, stretch: Stretch = Stretch()) -> list[dict[str, Any]]:
+    """A stretch of a series, one curve for each attempt: `{"attempt", "steps": […], "values": […], "total"}`. Of each
+    column come the first, the last, the lowest and the highest point, and the first of each value that is no number
+    ("NaN", "Infinity", "-Infinity"). `total` is the whole attempt's."""
+    curves = curves_of(topic, name)
+    start, stop = _within(curves, stretch)
+    found = []
+    for attempt, seen in curves.items():
+        kept = seen.columns(start, stop, stretch.width).kept()
+        values = [jsonable(value) for value in seen.values[kept].tolist()]
+        steps = seen.steps[kept].tolist()
+        found.append({"attempt": attempt, "steps": steps, "values": values, "total": len(seen.steps)})
+    return found
+
+
+def packed(topic: str, name: str, stretch: Stretch = Stretch()) -> bytes:
+    """The same for a page's script: the length of a head (four bytes, the lowest first), the head as JSON, then each
+    attempt's columns (see `domain.packed`). The head: `{"start", "stop", "width", "attempts": [{"attempt", "total",
+    "columns", "wide"}]}`."""
+    curves = curves_of(topic, name)
+    start, stop = _within(curves, stretch)
+    attempts, bodies = [], []
+    for attempt, seen in curves.items():
+        cut = seen.columns(start, stop, stretch.width)
+        body, wide = pack(cut, seen.steps, seen.values)
+        attempts.append({"attempt": attempt, "total": len(seen.steps), "columns": len(cut.number), "wide": wide})
+        bodies.append(body)
+    head = {"start": start, "stop": stop, "width": stretch.width, "attempts": attempts}
+    told = json.dumps(head, separators=(",", ":")).encode()
+    return b"".join([len(told).to_bytes(4, "little"), told, *bodies])
+
+
+_SPANS = """
+SELECT curve.attempt, ends.first, ends.last FROM streams_curve AS curve, LATERAL (
+    SELECT min(step) AS first, max(step) AS last FROM streams_point
+    WHERE topic = curve.topic AND series = curve.series AND attempt = curve.attempt
+) AS ends WHERE curve.topic = %s AND curve.series = %s AND ends.first IS NOT NULL
+"""
 
 
 def spans(topic: str, name: str) -> dict[int, tuple[int, int]]:
     """The first and the last step of a series, by attempt."""
-    rows = Point.objects.filter(topic=topic, series=name).order_by().values_list("attempt")
-    return {attempt: (first, last) for attempt, first, last in rows.annotate(Min("step"), Max("step"))}
+    with connection.cursor() as cursor:
+        cursor.execute(_SPANS, [topic, name])
+        return {attempt: (first, last) for attempt, first, last in cursor.fetchall()}
 
 
 _LATEST = """

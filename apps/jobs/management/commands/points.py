@@ -1,0 +1,49 @@
+"""manage.py points: the curves of a job, drawn or as a table, as REST gives them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from apps.accounts import services as accounts
+from apps.jobs.models import Job
+from apps.jobs.services.curves import as_csv, series_of
+from apps.streams import services as streams
+
+
+class Command(BaseCommand):
+    help = "Print the points of a job: every one as CSV, or a stretch of a series in so many columns as JSON."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("job", help="id of the job")
+        parser.add_argument("--as", dest="user", required=True, help="subject or e-mail of the person who asks")
+        parser.add_argument("--series", action="append", default=[], help="which (default: all; with --json loss)")
+        parser.add_argument("--from", dest="start", type=int, help="the first step")
+        parser.add_argument("--to", dest="stop", type=int, help="the last step, included")
+        parser.add_argument("--width", type=int, default=1000, help="with --json: in how many columns (1 to 10000)")
+        parser.add_argument("--list", action="store_true", help="only the series there are")
+        parser.add_argument("--json", action="store_true", help="one JSON object, the one of REST")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        actor = accounts.actor_named(options["user"])
+        if actor is None:
+            raise CommandError(f"Nobody is known as {options['user']}; they must have signed in once.")
+        job = Job.objects.visible_to(actor).filter(pk=options["job"]).first()
+        if job is None:
+            raise CommandError(f"{options['user']} sees no job {options['job']}.")
+        start, stop = max(0, options["start"] or 0), options["stop"]
+        if options["list"]:
+            for one in series_of(job):
+                self.stdout.write(f"{one.name}  {one.points} points  attempts {', '.join(map(str, one.attempts))}")
+        elif options["json"]:
+            if not 1 <= options["width"] <= 10_000:
+                raise CommandError("--width must be from 1 to 10000.")
+            stretch = streams.Stretch(options["start"], stop, options["width"])
+            name = options["series"][0] if options["series"] else "loss"
+            self.stdout.write(json.dumps({"attempts": streams.series(job.topic, name, stretch)}, allow_nan=False))
+        else:
+            told = streams.told(job.topic, options["series"], start, streams.STEP_LIMIT if stop is None else stop)
+            for piece in as_csv(told):
+                self.stdout.write(piece.decode(), ending="")
