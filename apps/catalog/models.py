@@ -182,8 +182,8 @@ class Transfer(models.Model):
     """Bringing a checkpoint's files from a volume in a cluster to the portal. The row is the queue, as a job's is.
 
     `plan` is what the pod found: `{"checkpoint": {"name", "step", "saved_at"}, "files": [{"path", "size", "sha256"}]}`;
-    `source` where: `{"claim"}`. Only the hash of the pod's token is kept. The row outlives its version so that what it
-    made in the cluster is taken away in any case.
+    `source` where: `{"claim"}`, and `until_step` where later checkpoints do not count. Only the hash of the pod's token
+    is kept. The row outlives its version so that what it made in the cluster is taken away in any case.
     """
 
     id = models.CharField(primary_key=True, max_length=26, default=new_id, editable=False)

@@ -22,17 +22,12 @@ from apps.catalog.services.registering import KEY_LIMIT
 from apps.clusters import services as clusters
 from apps.jobs import services
 from apps.jobs.models import Job, JobRank
-from apps.jobs.services import holding
+from apps.jobs.services import holding, loss_words
 from apps.jobs.services.messages import PHASES
 from apps.jobs.services.registering import register_model
+from apps.jobs.services.rest import Busy, errors_of
 from apps.quotas import services as quotas
 from apps.streams import services as streams
-
-
-class Busy(exceptions.APIException):
-    """409: the job is in a phase in which this cannot be done."""
-
-    status_code = status.HTTP_409_CONFLICT
 
 
 class RankSerializer(serializers.ModelSerializer[JobRank]):
@@ -96,7 +91,7 @@ class JobsView(GenericAPIView[Job]):
         try:
             job = services.submit(actor, tenant_id=tenant.pk, document=form.validated_data["document"], key=key)
         except services.InvalidDocument as invalid:
-            raise exceptions.ValidationError(_errors(invalid)) from invalid
+            raise exceptions.ValidationError(errors_of(invalid)) from invalid
         except services.KeyReused as reused:
             raise rest.KeyReused from reused
         location = {"Location": f"/api/v1/jobs/{job.pk}"}
@@ -139,6 +134,8 @@ class ControlView(GenericAPIView[Job]):
         except services.NotNow as not_now:
             phase = PHASES[not_now.phase]
             raise Busy(_("The job is “{phase}”; this cannot be done now.").format(phase=phase)) from not_now
+        except services.Quarantined as spoilt:
+            raise Busy(loss_words.QUARANTINED) from spoilt
         except quotas.NoRoom as none:
             raise Busy(services.problem_text(holding.problem(job, none))) from none
         except clusters.Closed as closed:
@@ -238,10 +235,3 @@ def _job(request: Request, pk: str) -> Job:
         Job.objects.visible_to(_actor(request)).select_related("tenant", "placement__tenant", "placement__cluster"),
         pk=pk,
     )
-
-
-def _errors(invalid: services.InvalidDocument) -> dict[str, list[str]]:
-    errors: dict[str, list[str]] = {}
-    for problem in invalid.problems:
-        errors.setdefault(problem.field or "document", []).append(services.problem_text(problem))
-    return errors

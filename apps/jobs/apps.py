@@ -13,7 +13,7 @@ class JobsConfig(AppConfig):
         from apps.jobs.domain import manifests
         from apps.jobs.domain.phases import Phase
         from apps.jobs.domain.traininglog import LogReader
-        from apps.jobs.services import background, holding, messages, reading, waiting
+        from apps.jobs.services import background, holding, loss_words, losswatch, messages, reading, waiting
         from apps.notices import services as notices
         from apps.quotas import services as quotas
         from apps.secrets import services as secrets
@@ -26,6 +26,7 @@ class JobsConfig(AppConfig):
                 task="jobs.reconcile_job",
                 topic=lambda job_id: f"job.{job_id}",
                 reader=LogReader,
+                figures_task=losswatch.TASK,
                 known=background.known_jobs,
                 unsettled=background.unsettled_jobs,
                 waiting=background.waiting_jobs,
@@ -42,9 +43,14 @@ class JobsConfig(AppConfig):
         tenants.register_blocker("job", background.blockers)
         audit.register_words("job.moved", old=messages.phase_name, new=messages.phase_name)
         audit.register_words("draft.begun", template=messages.template_name)
+        audit.register_words("job.loss-tripped", why=loss_words.finding_text)
+        audit.register_words("job.loss-set", watch=loss_words.preset_name)
         audit.register_system("reconcile", _("Job control"))
+        audit.register_system("losswatch", _("Loss watch"))
         audit.register_target(
             "job", audit.TargetKind(_("the job"), page=lambda job_id: reverse("jobs:detail", args=[job_id]))
         )
         notices.register_words(moves.TOLD[Phase.FAILED], why=lambda why: messages.reason_text(*why))
+        notices.register_words(losswatch.TOLD_TRIP, why=loss_words.finding_text)
+        notices.register_words(losswatch.TOLD_ALERT, why=loss_words.finding_text)
         notices.register_waiting(waiting.waiting_for)

@@ -13,12 +13,15 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from apps.jobs.domain.fields import Command, Decimal, Environment, Field, Integer, SecretNames, Text
+from apps.jobs.domain import losswatch
+from apps.jobs.domain.fields import Choice, Choices, Command, Decimal, Environment, Field, Integer, SecretNames, Text
 from apps.jobs.domain.phases import FINAL, Phase
 from apps.jobs.domain.problems import Problem
-from apps.jobs.domain.spec import ACCESS_FIELDS, DATA_FIELDS, SIZE_FIELDS
+from apps.jobs.domain.spec import ACCESS_FIELDS, DATA_FIELDS, later_fields
 from apps.jobs.domain.templates import TEMPLATES
 from apps.jobs.models import Draft, Job
+from apps.jobs.services import loss_words
+from apps.jobs.services.losswatch import fields_of, settings_of
 from apps.jobs.services.messages import FIELDS, problem_text
 from apps.secrets import services as secrets
 
@@ -41,23 +44,28 @@ SECTIONS: dict[str, list[tuple[Promise, tuple[str, ...]]]] = {
         (_("How large"), ("ranks", "gpus_per_rank")),
         (_("Each rank"), ("cpus_per_rank", "memory_gib_per_rank")),
         (_("If it breaks"), ("attempts", "grace_seconds")),
+        (_("Loss watch"), losswatch.FIELDS),
     ],
 }
 
 
 def folded(draft: Draft) -> dict[str, str]:
     """What stands for a folded section of the size step, by the section's first field."""
-    value = {name: typed(draft.document_or(name, field.default)) for name, field in SIZE_FIELDS.items()}
+    fields = later_fields(TEMPLATES[draft.document["template"]])
+    value = {name: typed(draft.document_or(name, field.default)) for name, field in fields.items()}
+    rules, meant = loss_words.PRESETS.get(value["watch"], (value["watch"], ""))
+    acts = [str(word) for key, word in loss_words.ACTIONS.items() if key in value["watch_actions"].split()]
     return {
         "cpus_per_rank": _("{cpus_per_rank} CPU cores and {memory_gib_per_rank} GiB of memory").format_map(value),
         "attempts": _("runs {attempts} times at most · {grace_seconds} s to save when told to end").format_map(value),
+        "watch": " · ".join(filter(None, (f"{rules}: {meant}", ", ".join(acts)))),
     }
 
 
 def step_fields(draft: Draft, step: str) -> Mapping[str, Field]:
     """The fields one step of the wizard asks for."""
     if step == "size":
-        return SIZE_FIELDS
+        return later_fields(TEMPLATES[draft.document["template"]])
     return {**DATA_FIELDS, **TEMPLATES[draft.document["template"]].fields, **ACCESS_FIELDS}
 
 
@@ -77,8 +85,11 @@ class StepForm(forms.Form):
             if isinstance(field, SecretNames):
                 data[name] = data[name].split()
                 self.fields[name] = _secrets(name, draft.tenant_id, data[name])
+            elif isinstance(field, Choices):
+                data[name] = data[name].split()
+                self.fields[name] = widget(name, field)
             else:
-                self.fields[name] = _widget(name, field)
+                self.fields[name] = widget(name, field)
         self.full_clean()
 
     def clean(self) -> None:
@@ -97,10 +108,28 @@ class StepForm(forms.Form):
         ]
 
 
+class WatchForm(forms.Form):
+    """The settings of a job's loss watch as they hold, or as they were typed, with their problems."""
+
+    def __init__(self, job: Job, told: Mapping[str, Any] | None = None, problems: Iterable[Problem] = ()) -> None:
+        self._problems = list(problems)
+        settings = told or {key: typed(value) for key, value in settings_of(job).document().items()}
+        super().__init__(data={**settings, "watch_actions": settings["watch_actions"].split()})
+        for name, field in fields_of(job).items():
+            self.fields[name] = widget(name, field)
+        self.full_clean()
+
+    def clean(self) -> None:
+        for problem in self._problems:
+            self.add_error(problem.field if problem.field in self.fields else None, problem_text(problem))
+
+
 def typed(value: Any) -> str:
     """A value of a document as it is typed into its field."""
     if isinstance(value, list | tuple):
         return shlex.join(value)
+    if value is None:
+        return ""
     if isinstance(value, dict):
         return "\n".join(f"{key}={text}" for key, text in value.items())
     return str(value)
@@ -120,7 +149,10 @@ def _secrets(name: str, tenant_id: int, chosen: list[str]) -> forms.Field:
     )
 
 
-def _widget(name: str, field: Field) -> forms.Field:
+def widget(name: str, field: Field) -> forms.Field:
+    """The field as it is asked for, with its label and help."""
+    if isinstance(field, Choice | Choices):
+        return _choice(name, field)
     attrs = {"class": "form-control", "autocomplete": "off", "spellcheck": "false"}
     match field:
         case Integer():
@@ -142,6 +174,25 @@ def _widget(name: str, field: Field) -> forms.Field:
     )
     made.unit = UNITS.get(name, "")  # type: ignore[attr-defined]  # templates/django/forms/field.html shows it inside
     return made
+
+
+def _choice(name: str, field: Choice | Choices) -> forms.Field:
+    label, help_text = FIELDS[name]
+    if isinstance(field, Choices):
+        return forms.MultipleChoiceField(
+            required=False,
+            label=str(label),
+            help_text=str(help_text),
+            choices=[(key, loss_words.ACTIONS[key]) for key in field.options],
+            widget=forms.CheckboxSelectMultiple(attrs={"class": "ticks"}),
+        )
+    return forms.ChoiceField(
+        required=False,
+        label=str(label),
+        help_text=str(help_text),
+        choices=[(key, "{}: {}".format(*loss_words.PRESETS[key])) for key in field.options],
+        widget=forms.Select(attrs={"class": "form-select"}),
+    )
 
 
 STATES: dict[str, tuple[Promise, tuple[Phase, ...]]] = {

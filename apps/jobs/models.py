@@ -13,6 +13,7 @@ from ulid import ULID
 
 from apps.accounts.scoping import TenantOwnedQuerySet
 from apps.accounts.types import Actor, Permission
+from apps.jobs.domain.losswatch import Finding, State
 from apps.jobs.domain.phases import FINAL, Phase, Wanted
 from apps.jobs.domain.spec import JobSpec, read_spec
 
@@ -128,6 +129,39 @@ class JobRank(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["job", "attempt", "rank"], name="jobrank_job")]
+
+
+class LossWatch(models.Model):
+    """What the loss watch makes of a job so far; there is a row once the job's log has told a figure.
+
+    `settings` are the document's fields where somebody changed them since the job was submitted. `finding` is the
+    verdict, or the newest doubt; `alerts` is what is no divergence. Points of `from_attempt` up to `from_step`, and of
+    attempts before, do not count: somebody said so. `done` says what was done when it tripped, in order:
+    `[{"act", "phase": … where it could not be done}]`. With `quarantine`, checkpoints after `good_step` (all of them,
+    if that is null) are not offered to anybody.
+    """
+
+    job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="loss_watch")
+    settings = models.JSONField(default=dict)
+    state = models.CharField(max_length=8, default=State.OK, choices=[(s.value, s.value) for s in State])
+    since = models.DateTimeField(null=True)
+    finding = models.JSONField(default=dict)
+    alerts = models.JSONField(default=list)
+    snapshot = models.JSONField(default=dict)
+    from_attempt = models.PositiveIntegerField(default=0)
+    from_step = models.BigIntegerField(default=-1)
+    marked = models.BooleanField(default=False)
+    quarantine = models.BooleanField(default=False)
+    good_step = models.BigIntegerField(null=True)
+    done = models.JSONField(default=list)
+
+    @property
+    def verdict(self) -> Finding | None:
+        return Finding.load(self.finding) if self.state == State.TRIPPED else None
+
+    def is_good(self, step: int) -> bool:
+        """Whether the checkpoint of a step may be gone on from."""
+        return not self.quarantine or (self.good_step is not None and step <= self.good_step)
 
 
 class DraftQuerySet(TenantOwnedQuerySet["Draft"]):

@@ -6,13 +6,21 @@ from apps.adapters.broker import send
 from apps.clusters import services as clusters
 from apps.jobs.reconcile.draft import judge_draft
 from apps.jobs.reconcile.job import reconcile_job
+from apps.jobs.reconcile.losswatch import watch_loss
 from apps.jobs.services import background
+from apps.jobs.services.losswatch import TASK
 
 
 @shared_task(name="jobs.reconcile_job")
 def reconcile_job_task(job_id: str) -> None:
     if clusters.look(background.job_rows(job_id), reconcile_job):
         send("jobs.reconcile_job", job_id)
+    watch_loss(job_id)  # a message that told of figures may be lost
+
+
+@shared_task(name=TASK)
+def watch_loss_task(job_id: str) -> None:
+    watch_loss(job_id)
 
 
 @shared_task(name="jobs.dry_run")

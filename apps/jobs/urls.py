@@ -1,6 +1,6 @@
 from django.urls import path
 
-from apps.jobs import api, points_api, views, why_api
+from apps.jobs import api, loss_api, points_api, views, why_api
 
 app_name = "jobs"
 
@@ -15,6 +15,9 @@ urlpatterns = [
     path("jobs/<str:job_id>/resume", views.control, {"act": "resume"}, name="resume"),
     path("jobs/<str:job_id>/clone", views.clone, name="clone"),
     path("jobs/<str:job_id>/register", views.register, name="register"),
+    path("jobs/<str:job_id>/watch", views.loss_watch, name="loss-watch"),
+    path("jobs/<str:job_id>/watch/dismiss", views.loss_dismiss, name="loss-dismiss"),
+    path("jobs/<str:job_id>/watch/again", views.loss_again, name="loss-again"),
     path("drafts/", views.drafts, name="drafts"),
     path("drafts/<uuid:draft_id>/data", views.step, {"step": "data"}, name="draft-data"),
     path("drafts/<uuid:draft_id>/size", views.step, {"step": "size"}, name="draft-size"),
@@ -35,6 +38,8 @@ api_patterns = [
     path("jobs/<str:pk>/points.csv", points_api.TableView.as_view(), name="job-points-csv"),
     path("jobs/<str:pk>/series", points_api.SeriesView.as_view(), name="job-series"),
     path("jobs/<str:pk>/why", why_api.WhyView.as_view(), name="job-why"),
+    path("jobs/<str:pk>/watch", loss_api.WatchView.as_view(), name="job-watch"),
+    path("jobs/<str:pk>/watch/dismiss", loss_api.DismissView.as_view(), name="job-watch-dismiss"),
     path("jobs/<str:pk>/stop", api.StopView.as_view(), name="job-stop"),
     path("jobs/<str:pk>/suspend", api.SuspendView.as_view(), name="job-suspend"),
     path("jobs/<str:pk>/resume", api.ResumeView.as_view(), name="job-resume"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -27,10 +27,12 @@ KIND = WorkloadKind("maas.portal/job", "jobs.reconcile_job", lambda row: f"job.{
 
 
 @asynccontextmanager
-async def following(server: LogServer, topic: str, run: Run) -> AsyncIterator[tuple[Follower, asyncio.Task[None]]]:
+async def following(
+    server: LogServer, topic: str, run: Run, told: Callable[[], None] = lambda: None
+) -> AsyncIterator[tuple[Follower, asyncio.Task[None]]]:
     reader = StreamReader(Endpoint(f"http://127.0.0.1:{server.port}", None, lambda fresh=False: "t"))
     buffer = streams.LiveBuffer()
-    target = Target(objects.path(objects.POD, "ns", "p"), "main", "uid", topic, KIND, streams.Source(0, 1, "p"))
+    target = Target(objects.path(objects.POD, "ns", "p"), "main", "uid", topic, KIND, streams.Source(0, 1, "p"), told)
     follower = Follower(target, reader, buffer, run)
     task = asyncio.create_task(follower.run())
     try:
@@ -261,6 +263,23 @@ async def test_figures_become_points_once(topic: str) -> None:
             await asyncio.to_thread(streams.forget, topic)  # as if Redis had been lost: all is read again
     points = await in_thread(lambda: [(p.step, str(p.value)) for p in Point.objects.order_by("step")])
     assert points == [(0, "2.5"), (1, "nan"), (2, "inf"), (3, "1.25")]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_whoever_judges_figures_is_told_when_they_are_there_and_hears_of_checkpoints(topic: str) -> None:
+    line = "[2026-11-29 20:00:00] [INFO] [j] [Rank-0] [Step-20] [{}]"
+    seen: list[int] = []
+    async with LogServer() as server:
+        server.runs[-1].write(START, b"nothing of interest")
+        async with following(server, topic, Run(0, False), lambda: seen.append(1)):
+            await until(lambda: texts(topic))
+            assert seen == []
+            server.runs[-1].write(START + 1, line.format("Loss: 2.5").encode())
+            server.runs[-1].write(START + 2, line.format("Checkpoint saved: step 20, 0.4 MiB, 0.01 s").encode())
+            await until(lambda: len(texts(topic)) == 3)
+            assert seen
+    kept = await in_thread(lambda: list(Point.objects.order_by("series").values_list("series", "step", "value")))
+    assert kept == [("checkpoint", 20, 1.0), ("loss", 20, 2.5)]
 
 
 async def until(condition: object, seconds: float = 10) -> None:

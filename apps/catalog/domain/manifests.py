@@ -17,7 +17,8 @@ LONGEST_SECONDS = 6 * 3600
 
 @dataclass(frozen=True)
 class Carry:
-    """One transfer: its id, the namespace and the claim to read, the image, and the portal as pods reach it."""
+    """One transfer: its id, the namespace and the claim to read, the image, the portal as pods reach it, and the last
+    step whose checkpoint counts (None: any)."""
 
     transfer_id: str
     tenant: str
@@ -25,6 +26,7 @@ class Carry:
     claim: str
     image: str
     portal: str
+    until_step: int | None = None
 
 
 def object_name(transfer_id: str) -> str:
@@ -57,7 +59,8 @@ def pod(carry: Carry) -> Manifest:
         "name": "main",
         "image": carry.image,
         "args": [f"--portal={carry.portal}", f"--transfer={carry.transfer_id}", f"--token-file={TOKENS}/token",
-                 f"--checkpoints={CHECKPOINTS}"],
+                 f"--checkpoints={CHECKPOINTS}",
+                 *([] if carry.until_step is None else [f"--until-step={carry.until_step}"])],
         "resources": {"requests": resources, "limits": resources},
         "securityContext": {
             "allowPrivilegeEscalation": False,

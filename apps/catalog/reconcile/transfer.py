@@ -169,7 +169,7 @@ def _carry(transfer: Transfer) -> Carry:
     place = transfer.placement
     return Carry(
         transfer.pk, place.tenant.slug, place.namespace, transfer.source["claim"], settings.CARRY_IMAGE,
-        settings.PODS_URL,
+        settings.PODS_URL, transfer.source.get("until_step"),
     )  # fmt: skip
 
 

@@ -34,7 +34,8 @@ class Registration:
     """What is registered. With `model_id` it is that model's next version, else version 1 of a new one, and `name`,
     `licence`, `visibility`, `card` and `tags` are the model's. `lineage` is as in `ModelVersion`.
 
-    `claim` is the volume claim in the tenant's `placement_id` that holds the checkpoint. The same `key` of the same
+    `claim` is the volume claim in the tenant's `placement_id` that holds the checkpoint; with `until_step`, later ones
+    do not count. The same `key` of the same
     person again (a second press of a button) finds the same version.
     """
 
@@ -42,6 +43,7 @@ class Registration:
     placement_id: int
     claim: str
     lineage: Mapping[str, Any]
+    until_step: int | None = None
     model_id: str = ""
     name: str = ""
     licence: str = ""
@@ -83,9 +85,10 @@ def register(actor: Actor, registration: Registration) -> ModelVersion:
         lineage=dict(registration.lineage),
         key=registration.key,
     )
-    transfer = Transfer.objects.create(
-        version=version, placement_id=registration.placement_id, source={"claim": registration.claim}
-    )
+    source: dict[str, Any] = {"claim": registration.claim}
+    if registration.until_step is not None:
+        source["until_step"] = registration.until_step
+    transfer = Transfer.objects.create(version=version, placement_id=registration.placement_id, source=source)
     job = str(registration.lineage.get("job", {}).get("name", ""))
     target = f"model:{model.pk}"
     told: dict[str, Any] = {"name": model.name, "number": version.number, "job": job}

@@ -69,6 +69,7 @@ _FAULTS: dict[str, Promise] = {
     "choice": gettext_lazy("Choose one of these."),
     "unknown-model": gettext_lazy("This model is not there, or belongs to another tenant."),
     "no-checkpoint": gettext_lazy("The job has no checkpoint yet."),
+    "quarantined": gettext_lazy("All checkpoints of the job are in quarantine: its loss watch found none good."),
 }
 
 _HEADER_FAULTS: dict[str, Promise] = {

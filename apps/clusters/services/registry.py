@@ -73,12 +73,15 @@ Owners = Mapping[tuple[int, str], Owner]
 
 
 class Told(Protocol):
-    """What a log line says its step came to, by series; `step` is None where it says none."""
+    """What a log line says its step came to, by series; `step` is None where it says none. `marks` are kept like values
+    and are no curves."""
 
     @property
     def step(self) -> int | None: ...
     @property
     def values(self) -> Mapping[str, float]: ...
+    @property
+    def marks(self) -> Mapping[str, float]: ...
 
 
 class LogReader(Protocol):
@@ -93,19 +96,20 @@ class WorkloadKind:
 
     `label` is on each of its objects and pods, with the row's id as value; `objects` is the kind of those that stand
     for a row (group and version, name). `task` is woken with that id when something changed. `topic` gives the stream
-    for its log lines, `reader` what reads their figures. `known` says which of some ids have a row; `orphan` is
-    told of an object without one (default: it is left alone and logged). `unsettled` says which of some ids, whose
-    objects are there, must be looked at although nothing changes (default: all): others have ended well, or are due
-    by themselves. `ended` is told of each pod that ended, before the row is woken for it. `seen` is told of pods
-    that came or changed, of all that did so within a moment together, while their rows are woken: a page need not
-    wait for the look. `waiting` gives the ids of rows that waited for a cluster, by its id, which answers again:
-    they are woken at once.
+    for its log lines, `reader` what reads their figures; `figures_task` is woken with the
+    id when some were kept. `known` says which of some ids have a row; `orphan` is told of an object without one
+    (default: it is left alone and logged). `unsettled` says which of some ids, whose objects are there, must be looked
+    at although nothing changes (default: all): others have ended well, or are due by themselves. `ended` is told of
+    each pod that ended, before the row is woken for it. `seen` is told of pods that came or changed, of all that did so
+    within a moment together, while their rows are woken: a page need not wait for the look. `waiting` gives the ids of
+    rows that waited for a cluster, by its id, which answers again: they are woken at once.
     """
 
     label: str
     task: str
     topic: Callable[[str], str]
     reader: Callable[[], LogReader] | None = None
+    figures_task: str = ""
     known: Callable[[set[str]], set[str]] | None = None
     unsettled: Callable[[set[str]], set[str]] | None = None
     orphan: Callable[[WorkloadObject], None] | None = None

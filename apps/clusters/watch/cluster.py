@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import structlog
@@ -215,9 +216,14 @@ class ClusterWatch:
                     topic=kind.topic(row_id),
                     kind=kind,
                     source=streams.Source(pod.rank, pod.attempt, pod.metadata.name),
+                    told=partial(self._tell_figures, kind, row_id),
                 )
                 follower = Follower(target, self._reader, self.buffer, run, self.write)
                 self._followers[key] = _Following(follower, self._group.create_task(follower.run()), run)
+
+    def _tell_figures(self, kind: WorkloadKind, row_id: str) -> None:
+        if kind.figures_task:
+            self.wakes.add(kind.figures_task, row_id)
 
     # --- loops ------------------------------------------------------------------------------------------------------
 

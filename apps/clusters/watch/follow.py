@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -43,7 +43,7 @@ class Replaced(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """A container whose log is wanted. `path` is its pod's."""
+    """A container whose log is wanted. `path` is its pod's; `told` is called when figures of it were kept."""
 
     path: str
     container: str
@@ -51,6 +51,7 @@ class Target:
     topic: str
     kind: WorkloadKind
     source: streams.Source
+    told: Callable[[], None] = lambda: None
 
     @property
     def name(self) -> str:
@@ -285,8 +286,10 @@ class Follower:
         rank = source.rank if parsed.rank is None else parsed.rank
         look = streams.Look(parsed.styles, line.over) if parsed.styles or line.over else None
         batch.lines.append(streams.LogLine(line.at, parsed.level, rank, step, parsed.text, look))
+        at = datetime.fromtimestamp(line.at / 1e9, UTC)
+        if told and told.step is not None:
+            batch.readings += [(mark, told.step, value, at) for mark, value in told.marks.items()]
         if told and step is not None:
-            at = datetime.fromtimestamp(line.at / 1e9, UTC)
             for series, value in told.values.items():
                 batch.readings.append((series, step, value, at))
                 batch.points.append(streams.LivePoint(series, step, streams.jsonable(value), line.at // 1_000_000))
@@ -325,4 +328,5 @@ class Follower:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
+                self._target.told()
                 return

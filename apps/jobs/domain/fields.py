@@ -11,7 +11,7 @@ from typing import Any
 from apps.jobs.domain import pasted
 from apps.jobs.domain.problems import Problem
 
-Value = str | int | float | list[str] | dict[str, str]
+Value = str | int | float | list[str] | dict[str, str] | None
 
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
@@ -20,19 +20,28 @@ _IMAGE = re.compile(
     r"(@sha256:[0-9a-f]{64})?"
 )
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CHECKPOINT = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}@\d{1,15}")
 _SECRET = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+
+
+def _plain(raw: Any) -> str:
+    return "" if raw is None else str(raw).strip()
 
 
 @dataclass(frozen=True)
 class Integer:
+    """Without a default it may be left empty, and is None then."""
+
     minimum: int
     maximum: int
-    default: int
+    default: int | None
     kind: str = "integer"
 
-    def read(self, name: str, raw: Any) -> int | Problem:
+    def read(self, name: str, raw: Any) -> int | Problem | None:
         """Whole numbers only: "1.5" and "1e3" are refused, not rounded."""
-        text = str(raw).strip()
+        text = _plain(raw)
+        if not text and self.default is None:
+            return None
         if isinstance(raw, bool) or not _INTEGER.fullmatch(text):
             return Problem(name, "not-whole", {"value": text[:40]})
         if not self.minimum <= int(text) <= self.maximum:
@@ -42,14 +51,18 @@ class Integer:
 
 @dataclass(frozen=True)
 class Decimal:
+    """Without a default it may be left empty, and is None then."""
+
     minimum: float
     maximum: float
-    default: float
+    default: float | None
     kind: str = "decimal"
 
-    def read(self, name: str, raw: Any) -> float | Problem:
+    def read(self, name: str, raw: Any) -> float | Problem | None:
         """A finite number; "1e400" and "nan" are not."""
-        text = str(raw).strip()
+        text = _plain(raw)
+        if not text and self.default is None:
+            return None
         if isinstance(raw, bool) or not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
             return Problem(name, "not-number", {"value": text[:40]})
         if not self.minimum <= float(text) <= self.maximum:
@@ -186,4 +199,51 @@ class SecretNames:
         return list(dict.fromkeys(names))
 
 
-Field = Integer | Decimal | Text | JobName | Image | Command | Environment | SecretNames
+@dataclass(frozen=True)
+class Choice:
+    """One of some words."""
+
+    options: tuple[str, ...]
+    default: str
+    kind: str = "choice"
+
+    def read(self, name: str, raw: Any) -> str | Problem:
+        text = str(raw).strip()
+        if text not in self.options:
+            return Problem(name, "not-choice", {"value": text[:40], "options": ", ".join(self.options)})
+        return text
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Any of some words; a list, or a text."""
+
+    options: tuple[str, ...]
+    default: tuple[str, ...] = ()
+    kind: str = "choices"
+
+    def read(self, name: str, raw: Any) -> list[str] | Problem:
+        words = raw.replace(",", " ").split() if isinstance(raw, str) else raw
+        if not isinstance(words, list | tuple):
+            return Problem(name, "not-choice", {"value": str(raw)[:40], "options": ", ".join(self.options)})
+        if odd := [str(word) for word in words if word not in self.options]:
+            return Problem(name, "not-choice", {"value": odd[0][:40], "options": ", ".join(self.options)})
+        return [option for option in self.options if option in words]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a job goes on from: another job's id and the step of its checkpoint, as ID@STEP; empty for the
+    beginning."""
+
+    default: str = ""
+    kind: str = "checkpoint"
+
+    def read(self, name: str, raw: Any) -> str | Problem:
+        text = _plain(raw)
+        if text and not _CHECKPOINT.fullmatch(text):
+            return Problem(name, "not-checkpoint", {"value": text[:60]})
+        return text
+
+
+Field = Integer | Decimal | Text | JobName | Image | Command | Environment | SecretNames | Choice | Choices | Checkpoint

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.jobs.domain.spec import JobSpec
-from apps.jobs.domain.templates import CHECKPOINTS
+from apps.jobs.domain.templates import CHECKPOINTS, RESUME
 
 Manifest = dict[str, Any]
 
@@ -168,6 +168,7 @@ def _pod_template(job_id: str, spec: JobSpec, place: Place) -> Manifest:
             "containers": [_container(job_id, spec, resources)],
             "volumes": [
                 {"name": "checkpoints", "persistentVolumeClaim": {"claimName": object_name(job_id)}},
+                *([_origin(spec.origin.job_id)] if spec.origin else []),
                 {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": resources["memory"]}},
                 # Readable by the pod's group, which is its user's alone.
                 *[
@@ -179,9 +180,20 @@ def _pod_template(job_id: str, spec: JobSpec, place: Place) -> Manifest:
     }
 
 
+def _origin(job_id: str) -> Manifest:
+    """The volume of the job that this one goes on from; both have it at once, one of them reading only."""
+    claim = {"claimName": object_name(job_id), "readOnly": True}
+    return {"name": "resume", "persistentVolumeClaim": claim}
+
+
 def _container(job_id: str, spec: JobSpec, resources: dict[str, str]) -> Manifest:
     container = spec.container
     env = [{"name": "MAAS_JOB_NAME", "value": object_name(job_id)}, {"name": "PYTHONUNBUFFERED", "value": "1"}]
+    if spec.origin:
+        env += [
+            {"name": "MAAS_RESUME_DIR", "value": RESUME},
+            {"name": "MAAS_RESUME_STEP", "value": str(spec.origin.step)},
+        ]
     env += [{"name": name, "value": value} for name, value in sorted(container.env.items())]
     secrets = [
         {"name": f"secret-{index}", "mountPath": f"{SECRETS}/{name}", "readOnly": True}
@@ -196,6 +208,7 @@ def _container(job_id: str, spec: JobSpec, resources: dict[str, str]) -> Manifes
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [
             {"name": "checkpoints", "mountPath": CHECKPOINTS},
+            *([{"name": "resume", "mountPath": RESUME, "readOnly": True}] if spec.origin else []),
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 (where frameworks look for it)
             *secrets,
         ],

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from apps.jobs.domain import pasted
-from apps.jobs.domain.fields import Decimal, Field, Integer, JobName, SecretNames, Text
+from apps.jobs.domain import losswatch, pasted
+from apps.jobs.domain.fields import Checkpoint, Decimal, Field, Integer, JobName, SecretNames, Text
 from apps.jobs.domain.problems import InvalidDocument, Problem
 from apps.jobs.domain.templates import TEMPLATES, Container, Template
 
 MAX_GPUS_PER_RANK = 8
 MAX_RANKS = 512
 
-DATA_FIELDS: dict[str, Field] = {"name": JobName(), "note": Text(500)}
-ACCESS_FIELDS: dict[str, Field] = {"secrets": SecretNames()}
+NAME_LIMIT = 63
+DATA_FIELDS: dict[str, Field] = {"name": JobName(NAME_LIMIT), "note": Text(500)}
+ACCESS_FIELDS: dict[str, Field] = {"secrets": SecretNames(), "resume_from": Checkpoint()}
 SIZE_FIELDS: dict[str, Field] = {
     "ranks": Integer(1, MAX_RANKS, 2),
     "gpus_per_rank": Integer(1, MAX_GPUS_PER_RANK, 1),
@@ -29,10 +30,23 @@ SIZE_FIELDS: dict[str, Field] = {
 }
 
 
+LATER_FIELDS = (*SIZE_FIELDS, *losswatch.FIELDS)
+"""What the wizard asks for in its second step."""
+
+
+class Origin(NamedTuple):
+    """A checkpoint of another job."""
+
+    job_id: str
+    step: int
+
+
 @dataclass(frozen=True)
 class JobSpec:
     """What the user asked for. `memory_gib_per_rank` in GiB; `attempts` counts all runs, not only restarts.
-    `secrets` are names; their values are nowhere but in the cluster while the job lives."""
+    `secrets` are names; their values are nowhere but in the cluster while the job lives. `resume_from` is the
+    checkpoint of another job that the first run begins with, "" for none; `watch` what the loss watch goes by when it
+    begins."""
 
     template: str
     name: str
@@ -45,6 +59,13 @@ class JobSpec:
     memory_gib_per_rank: float
     attempts: int
     grace_seconds: int
+    resume_from: str
+    watch: losswatch.Settings
+
+    @property
+    def origin(self) -> Origin | None:
+        job_id, _at, step = self.resume_from.partition("@")
+        return Origin(job_id, int(step)) if step else None
 
     @property
     def gpus(self) -> int:
@@ -63,12 +84,17 @@ class JobSpec:
     def document(self) -> dict[str, Any]:
         """The document this spec was read from, with defaults filled in."""
         own = {key: getattr(self, key) for key in (*DATA_FIELDS, *ACCESS_FIELDS, *SIZE_FIELDS)}
-        return {"template": self.template, **own, **self.parameters}
+        return {"template": self.template, **own, **self.watch.document(), **self.parameters}
 
 
 def fields_of(template: Template) -> dict[str, Field]:
     """Every field of a document made from this template, in order."""
-    return {**DATA_FIELDS, **template.fields, **ACCESS_FIELDS, **SIZE_FIELDS}
+    return {**DATA_FIELDS, **template.fields, **ACCESS_FIELDS, **later_fields(template)}
+
+
+def later_fields(template: Template) -> dict[str, Field]:
+    """The fields of the wizard's second step."""
+    return {**SIZE_FIELDS, **losswatch.fields(template.watch_actions)}
 
 
 def read_fields(fields: Mapping[str, Field], document: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
@@ -99,4 +125,5 @@ def read_spec(document: Mapping[str, Any]) -> JobSpec:
     if problems:
         raise InvalidDocument(problems)
     parameters = {key: values.pop(key) for key in template.fields}
-    return JobSpec(template=template.key, parameters=parameters, **values)
+    watch = losswatch.Settings.read({key: values.pop(key) for key in losswatch.FIELDS})
+    return JobSpec(template=template.key, parameters=parameters, watch=watch, **values)

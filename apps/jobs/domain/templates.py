@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.jobs.domain.fields import Command, Decimal, Environment, Field, Image, Integer
+from apps.jobs.domain.losswatch.settings import ACTIONS, GENTLE
 
 CHECKPOINTS = "/checkpoints"
 """Where the job's own volume is mounted in every rank."""
+RESUME = "/resume"
+"""Where the volume of the job is that it goes on from, to be read only."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,9 @@ class Container:
 class Template:
     """`fields` in the order the form shows them; `build` turns their read values into a container.
 
-    `steps_field` names the parameter that says how many steps the job means to make, for progress. `data` is what every
-    job of the template trains on, by name and SHA-256 digest, where that is known.
+    `steps_field` names the parameter that says how many steps the job means to make, for progress; `rate_field` the one
+    that is its learning rate. `data` is what every job of the template trains on, by name and SHA-256 digest, where
+    that is known. `watch_actions` are what the loss watch does unless somebody says otherwise.
     """
 
     key: str
@@ -34,7 +38,9 @@ class Template:
     build: Callable[[Mapping[str, Any]], Container]
     icon: str
     steps_field: str = ""
+    rate_field: str = ""
     data: tuple[str, str] | None = None
+    watch_actions: tuple[str, ...] = GENTLE
 
 
 def _charlm(values: Mapping[str, Any]) -> Container:
@@ -82,6 +88,8 @@ TEMPLATES: dict[str, Template] = {
         _charlm,
         icon="letter-case",
         steps_field="steps",
+        rate_field="learning_rate",
+        watch_actions=ACTIONS,
         data=("charlm text", "ac50cd10f49f818cff6933e288df61508a2037feaf63a7d089ed38dd46fdf415"),
     ),
     "torchrun": Template(

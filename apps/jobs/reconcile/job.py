@@ -25,6 +25,7 @@ from apps.jobs.models import Job, JobRank
 from apps.jobs.reconcile import delivery
 from apps.jobs.services import reading
 from apps.jobs.services.background import keep_rank
+from apps.jobs.services.losswatch import WATCH
 from apps.jobs.services.why import judged
 from apps.secrets.services.store import Gone
 from apps.streams.services import hint
@@ -222,6 +223,8 @@ def _with_people(job: Job, decision: Decision) -> Decision:
     codes = {Phase.STOPPED: "stopped.by", Phase.SUSPENDED: "suspended.by"}
     if decision.phase not in codes or job.wanted == Wanted.RUN:
         return decision
+    if decision.phase is Phase.SUSPENDED and job.wanted_by == WATCH.name:
+        return Decision(decision.phase, decision.act, Reason("suspended.watch"))
     return Decision(decision.phase, decision.act, Reason(codes[decision.phase], {"name": job.wanted_by}))
 
 

@@ -2,7 +2,8 @@
 
 from apps.jobs.domain.problems import InvalidDocument, Problem
 from apps.jobs.models import Draft, Job
-from apps.jobs.services.control import NotNow, may_control, require_control, resume, stop, suspend
+from apps.jobs.services.checkpoints import watch_of
+from apps.jobs.services.control import NotNow, Quarantined, may_control, require_control, resume, stop, suspend
 from apps.jobs.services.drafts import (
     StaleDraft,
     ask_dry_run,
@@ -24,6 +25,7 @@ __all__ = [
     "KeyReused",
     "NotNow",
     "Problem",
+    "Quarantined",
     "StaleDraft",
     "Why",
     "ask_dry_run",
@@ -47,5 +49,6 @@ __all__ = [
     "submit_draft",
     "suspend",
     "timeline_of",
+    "watch_of",
     "why",
 ]

@@ -10,7 +10,7 @@ from apps.adapters.broker import wake
 from apps.audit import services as audit
 from apps.clusters import services as clusters
 from apps.jobs.domain.phases import Phase, Wanted
-from apps.jobs.models import Job
+from apps.jobs.models import Job, LossWatch
 from apps.jobs.services import holding
 from apps.quotas import services as quotas
 from apps.streams.services import hint
@@ -28,6 +28,10 @@ class NotNow(Exception):
         self.phase = phase
 
 
+class Quarantined(Exception):
+    """The loss watch tripped, and the job would go on from a checkpoint that was saved after that."""
+
+
 @audit.use_case(JOB_STOPPED)
 def stop(actor: Actor, *, job: Job) -> None:
     """End a job; its checkpoints stay. A second stop changes nothing; raises NotNow after the end."""
@@ -42,8 +46,12 @@ def suspend(actor: Actor, *, job: Job) -> None:
 
 @audit.use_case(JOB_RESUMED)
 def resume(actor: Actor, *, job: Job) -> None:
-    """Let a suspended job go on from its newest checkpoint. Raises NotNow unless it was suspended, `quotas.NoRoom`
-    where others hold its place meanwhile, and `clusters.Closed` while nothing may begin in its cluster."""
+    """Let a suspended job go on from its newest checkpoint. Raises NotNow unless it was suspended, Quarantined while
+    its newest checkpoint may be spoilt, `quotas.NoRoom` where others hold its place meanwhile, and `clusters.Closed`
+    while nothing may begin in its cluster."""
+    require_control(actor, job)
+    if not job.state.is_final and LossWatch.objects.filter(job=job, quarantine=True).exists():
+        raise Quarantined
     _change(actor, job, Wanted.RUN, JOB_RESUMED)
 
 

@@ -11,6 +11,7 @@ from itertools import islice
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from apps.jobs.domain.traininglog import MARKS
 from apps.jobs.models import Job
 from apps.streams import services as streams
 
@@ -40,6 +41,8 @@ def series_of(job: Job) -> list[Series]:
     """The series a job has points of, those with a name of ours first."""
     known: dict[str, list[streams.Curve]] = {}
     for curve in streams.curves_known(job.topic):
+        if curve.series in MARKS:
+            continue
         known.setdefault(curve.series, []).append(curve)
     order = [name for name in SERIES if name in known] + [name for name in known if name not in SERIES]
     return [_told(name, known[name]) for name in order]

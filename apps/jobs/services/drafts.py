@@ -16,9 +16,10 @@ from apps.adapters.broker import wake
 from apps.audit import services as audit
 from apps.jobs.domain import pasted
 from apps.jobs.domain.problems import InvalidDocument, Problem
-from apps.jobs.domain.spec import SIZE_FIELDS, fields_of, read_fields, read_spec
+from apps.jobs.domain.spec import LATER_FIELDS, fields_of, read_fields, read_spec
 from apps.jobs.domain.templates import TEMPLATES
 from apps.jobs.models import Draft, Job
+from apps.jobs.services.checkpoints import origin_problems
 from apps.secrets import services as secrets
 from apps.streams.services import hint
 
@@ -69,9 +70,11 @@ def problems_of(draft: Draft, step: str = "") -> list[Problem]:
     """What is wrong with the fields of one step, or (without a step) with the whole document."""
     template = TEMPLATES[draft.document["template"]]
     every = fields_of(template)
-    chosen = {key: field for key, field in every.items() if not step or (key in SIZE_FIELDS) == (step == "size")}
+    chosen = {key: field for key, field in every.items() if not step or (key in LATER_FIELDS) == (step == "size")}
     values, problems = read_fields(chosen, draft.document)
     problems += unknown_secrets(draft.tenant_id, values.get("secrets", []))
+    if step != "size":
+        problems += origin_problems(draft.tenant_id, values)
     if not problems and not step:
         problems = whole_problems(draft.document)
     return problems

@@ -120,6 +120,7 @@ REASONS: dict[str, Promise] = {
     "failed.conflict": _("The cluster already holds a foreign object under this job's name. Clone the job."),
     "stopped.by": _("Stopped by {name}."),
     "suspended.by": _("Suspended by {name}. It keeps its checkpoints and holds no GPU."),
+    "suspended.watch": _("Suspended by the loss watch. It keeps its checkpoints and holds no GPU."),
 }
 
 RELEASES: dict[str, Promise] = {
@@ -167,6 +168,7 @@ SHORT: dict[str, Promise] = {
     "failed.conflict": _("Failed: name taken in the cluster"),
     "stopped.by": _("Stopped by {name}"),
     "suspended.by": _("Suspended by {name}"),
+    "suspended.watch": _("Suspended by the loss watch"),
 }
 """The same in as few words as a list has room for."""
 
@@ -207,6 +209,14 @@ PROBLEMS: dict[str, Promise] = {
     "not-names": _("Name secrets of the tenant, such as hf-token."),
     "too-many-secrets": _("A job can be given at most {maximum} secrets."),
     "unknown-secret": _("The tenant has no secret “{name}”. Enter it under Secrets, or leave it out."),
+    "not-choice": _("“{value}” is not one of: {options}."),
+    "not-checkpoint": _("“{value}” names no checkpoint: write the id of a job, @ and a step."),
+    "unknown-checkpoint": _("The tenant has no job {value}. Name one of its jobs, or leave this empty."),
+    "checkpoint-elsewhere": _("The checkpoints of {name} are in another cluster, where this job will not run."),
+    "quarantined-checkpoint": _(
+        "The checkpoint of step {step} of {name} is in quarantine: it was saved after the loss watch's last good step."
+        " Choose an older one."
+    ),
     "unknown-template": _("There is no template “{value}”."),
     "unknown-field": _("This template has no such field."),
     "batch-ranks": _("A batch of {batch} cannot be shared evenly by {ranks} ranks: choose a multiple of {ranks}."),
@@ -242,12 +252,25 @@ FIELDS: dict[str, tuple[Promise, Promise]] = {
         _("One NAME=value a line. No secrets here: everybody in the tenant can read them."),
     ),
     "secrets": (_("Secrets"), _("Each becomes a folder of files in every rank: /run/secrets/maas/<name>/<key>.")),
+    "resume_from": (
+        _("Begin with a checkpoint"),
+        _("Of another job of the tenant, as ID@STEP; found under /resume, its step in MAAS_RESUME_STEP. Optional."),
+    ),
     "ranks": (_("Number of ranks"), _("Pods that run together. All of them start, or none.")),
     "gpus_per_rank": (_("GPUs per rank"), _("Whole GPUs in one pod.")),
     "cpus_per_rank": (_("CPU cores per rank"), _("0.5 is half a core.")),
     "memory_gib_per_rank": (_("Memory per rank"), _("In GiB.")),
     "attempts": (_("Attempts"), _("How often the job may run in all; a restart or a resume takes one.")),
     "grace_seconds": (_("Grace"), _("Seconds a rank gets to save a checkpoint when it is told to end.")),
+}
+
+FIELDS |= {
+    "watch": (_("Rules"), _("When a run counts as diverged. A loss that is no number always does.")),
+    "watch_factor": (_("Times as high"), _("As the mean of the last good losses. Empty: as the rules have it.")),
+    "watch_sigmas": (_("Deviations above the mean"), _("Of the last 100 good losses. Empty: as the rules have it.")),
+    "watch_limit": (_("Highest loss"), _("A loss above it trips at once. Empty: as the rules have it.")),
+    "watch_run": (_("In a row"), _("So many abnormal steps of the log trip. Empty: as the rules have it.")),
+    "watch_actions": (_("What is done"), _("A job is suspended like by hand: its ranks get their grace to save.")),
 }
 
 TEMPLATES: dict[str, tuple[Promise, Promise]] = {

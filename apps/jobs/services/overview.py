@@ -15,7 +15,7 @@ from apps.clusters import services as clusters
 from apps.jobs.domain.fields import Value
 from apps.jobs.domain.phases import Phase
 from apps.jobs.domain.problems import Problem
-from apps.jobs.domain.spec import SIZE_FIELDS, fields_of, read_fields
+from apps.jobs.domain.spec import LATER_FIELDS, fields_of, read_fields
 from apps.jobs.domain.templates import TEMPLATES, Container
 from apps.jobs.models import Draft, Job, JobPhase
 from apps.jobs.services.drafts import problems_of
@@ -266,7 +266,7 @@ def plan_of(draft: Draft) -> Plan:
 
 def step_of(field: str) -> str:
     """The wizard's step that asks for a field."""
-    return "size" if field in SIZE_FIELDS else "data"
+    return "size" if field in LATER_FIELDS else "data"
 
 
 def _whole(value: Value | None) -> int | None:

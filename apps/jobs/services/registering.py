@@ -13,6 +13,7 @@ from apps.jobs.domain.manifests import object_name
 from apps.jobs.domain.phases import Phase
 from apps.jobs.domain.templates import TEMPLATES
 from apps.jobs.models import Job
+from apps.jobs.services.checkpoints import offered, watch_of
 from apps.jobs.services.reading import progress_of
 from apps.streams import services as streams
 
@@ -29,15 +30,19 @@ def may_have_checkpoint(job: Job) -> bool:
 
 
 def register_model(actor: Actor, *, job: Job, said: Mapping[str, Any], key: str = "") -> catalog.ModelVersion:
-    """Register the newest good checkpoint of a job. `said` is what people say of the model: `model_id` for its next
-    version, else name, licence, visibility, card, tags; and a note. Raises Denied, Invalid."""
+    """Register the newest good checkpoint of a job, never one in quarantine. `said` is what people say of the model:
+    `model_id` for its next version, else name, licence, visibility, card, tags; and a note. Raises Denied, Invalid."""
     if not may_have_checkpoint(job):
         raise Invalid([Fault("job", "no-checkpoint")])
+    watch = watch_of(job)
+    if watch.quarantine and offered(job) is None:
+        raise Invalid([Fault("job", "quarantined")])
     registration = Registration(
         tenant_id=job.tenant_id,
         placement_id=job.placement_id,
         claim=object_name(job.pk),
         lineage=lineage_of(job),
+        until_step=watch.good_step if watch.quarantine else None,
         key=key,
         **said,
     )

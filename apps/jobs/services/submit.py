@@ -21,6 +21,7 @@ from apps.jobs.domain.problems import InvalidDocument, Problem
 from apps.jobs.domain.spec import read_spec
 from apps.jobs.models import Draft, IdempotencyKey, Job, JobPhase, new_job_id
 from apps.jobs.services import holding
+from apps.jobs.services.checkpoints import origin_problems
 from apps.jobs.services.drafts import unknown_secrets, whole_problems
 from apps.quotas import services as quotas
 from apps.streams.services import hint
@@ -86,7 +87,8 @@ def _create(actor: Actor, request: Request) -> Job:
     if problems := whole_problems(request.document):
         raise InvalidDocument(problems)
     spec = read_spec(request.document)
-    if problems := unknown_secrets(request.tenant_id, spec.secrets):
+    problems = unknown_secrets(request.tenant_id, spec.secrets)
+    if problems := problems + origin_problems(request.tenant_id, spec.document()):
         raise InvalidDocument(problems)
     placement = tenants.placement_of(request.tenant_id)
     if placement is None:

@@ -16,25 +16,26 @@ from apps.accounts.types import Permission
 from apps.clusters import services as clusters
 from apps.jobs import services
 from apps.jobs.domain.phases import Phase, Wanted
+from apps.jobs.forms import WatchForm
 from apps.jobs.models import Job
-from apps.jobs.services import holding
+from apps.jobs.services import holding, loss_words
 from apps.jobs.services.messages import PHASES
 from apps.jobs.services.overview import going_of
 from apps.jobs.services.pace import pace_of
 from apps.jobs.services.picture import Picture, picture_of
 from apps.jobs.services.registering import may_have_checkpoint
+from apps.jobs.services.watched import watched
 from apps.jobs.views.wizard import to_yaml
 from apps.quotas import services as quotas
 from apps.streams import services as streams
 
-TABS = ("ranks", "manifests", "history")
+TABS = ("ranks", "manifests", "watch", "history")
+RELATED = ("tenant", "owner", "placement__tenant", "placement__cluster", "cloned_from", "loss_watch")
 
 
 def job_of(request: HttpRequest, job_id: str) -> Job:
     visible = Job.objects.visible_to(request.actor)
-    return get_object_or_404(
-        visible.select_related("tenant", "owner", "placement__tenant", "placement__cluster", "cloned_from"), pk=job_id
-    )
+    return get_object_or_404(visible.select_related(*RELATED), pk=job_id)
 
 
 @require_GET
@@ -50,10 +51,15 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
         case "steps":
             return render(request, "jobs/detail.html#steps", {"job": job, "oob": True, **_pace(job)})
         case "ranks":
-            return render(request, "jobs/tab.html#rows", _tab(job, "ranks"))
+            return render(request, "jobs/tab.html#rows", _tab(request, job, "ranks"))
         case "tab":
-            return render(request, "jobs/detail.html#tab", {"job": job, **_tab(job, tab)})
-    return render(request, "jobs/detail.html", _state(request, job) | _tab(job, tab) | {"log_words": streams.LOG_WORDS})
+            return render(request, "jobs/detail.html#tab", {"job": job, **_tab(request, job, tab)})
+    return render(request, "jobs/detail.html", whole_page(request, job, tab))
+
+
+def whole_page(request: HttpRequest, job: Job, tab: str) -> dict[str, Any]:
+    """What the page shows with one of its tabs."""
+    return _state(request, job) | _tab(request, job, tab) | {"log_words": streams.LOG_WORDS}
 
 
 def _state(request: HttpRequest, job: Job) -> dict[str, Any]:
@@ -66,6 +72,7 @@ def _state(request: HttpRequest, job: Job) -> dict[str, Any]:
         "went_on": _went_on(job, paced["picture"]),
         "nodes": nodes,
         "placed": [node for node, _ranks in nodes if node],
+        "watched": watched(job),
         "may_submit": request.actor.may(Permission.JOB_SUBMIT, job.tenant_id),
         "registers": request.actor.may(Permission.MODEL_REGISTER, job.tenant_id) and may_have_checkpoint(job),
         "reason": found.sentences[0] if found else services.reason_of(job),
@@ -109,16 +116,25 @@ def _buttons(request: HttpRequest, job: Job) -> dict[str, Any]:
         why = _("Only its owner or a team admin may suspend or stop it.")
     else:
         why = ""
-    return {"grey": why, "resumable": wanted is Wanted.SUSPEND and not phase.is_final}
+    resumable = wanted is Wanted.SUSPEND and not phase.is_final
+    return {
+        "grey": why,
+        "resumable": resumable,
+        "may_control": services.may_control(request.actor, job),
+        "spoilt": resumable and not why and services.watch_of(job).quarantine,
+    }
 
 
-def _tab(job: Job, tab: str) -> dict[str, Any]:
+def _tab(request: HttpRequest, job: Job, tab: str) -> dict[str, Any]:
     ranks, history = list(services.ranks_of(job)), services.history_of(job)
     counts = {"ranks": len(ranks), "history": len(history)}
     context: dict[str, Any] = {"tab": tab, "tabs": [(key, counts.get(key), key == tab) for key in TABS]}
     match tab:
         case "manifests":
             context["manifests"] = [(item["kind"], to_yaml(item)) for item in services.manifests_of(job)]
+        case "watch":
+            context |= {"job": job, "watched": watched(job), "may_control": services.may_control(request.actor, job)}
+            context["watch_form"] = WatchForm(job)
         case "history":
             context["history"] = [
                 (move, Phase(move.phase), services.reason_text(move.reason, move.reason_params) if move.reason else "")
@@ -157,6 +173,8 @@ def control(request: HttpRequest, job_id: str, act: str) -> HttpResponse:
         _ACTS[act](request.actor, job=job)
     except services.NotNow as not_now:
         said, tone = _("Nothing was changed: the job is “{phase}”.").format(phase=PHASES[not_now.phase]), "failed"
+    except services.Quarantined:
+        said, tone = str(loss_words.QUARANTINED), "failed"
     except quotas.NoRoom as none:
         said, tone = services.problem_text(holding.problem(job, none)), "failed"
     except clusters.Closed as closed:

@@ -53,7 +53,7 @@ class Page:
 def jobs(request: HttpRequest) -> HttpResponse:
     """The page, or the parts of it that an open page asks for again: `?part=rows&id=…` and `?part=newer&first=…`."""
     actor = request.actor
-    visible = Job.objects.visible_to(actor).select_related("tenant", "owner", "placement__cluster")
+    visible = Job.objects.visible_to(actor).select_related("tenant", "owner", "placement__cluster", "loss_watch")
     match request.GET.get("part"):
         case "rows":
             found = visible.filter(pk__in=request.GET.getlist("id")[:MOST_ROWS])

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from apps.accounts import services as accounts
 from apps.accounts.types import Permission
 from apps.jobs import services
-from apps.jobs.domain.fields import SecretNames
+from apps.jobs.domain.fields import Choices, SecretNames
 from apps.jobs.domain.spec import read_spec
 from apps.jobs.domain.templates import TEMPLATES as SHAPES
 from apps.jobs.forms import StepForm, folded, step_fields, typed
@@ -102,7 +102,7 @@ def _told(request: HttpRequest, draft: Draft, step: str) -> dict[str, str]:
     fields = step_fields(draft, step)
     sent = {name: request.POST.get(name) for name in fields}
     for name, field in fields.items():
-        if isinstance(field, SecretNames) and name in request.POST:
+        if isinstance(field, SecretNames | Choices) and name in request.POST:
             sent[name] = " ".join(filter(None, request.POST.getlist(name)))
     return {name: value.replace("\r\n", "\n") for name, value in sent.items() if value is not None}
 

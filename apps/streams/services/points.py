@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection, transaction
+from django.db.models import Q
 
 from apps.streams.domain.frames import jsonable
 from apps.streams.domain.packed import pack
@@ -104,6 +105,25 @@ def has_pushed(topic: str, attempt: int) -> bool:
 def curves_known(topic: str) -> list[Curve]:
     """What is known of a topic's curves, by series and attempt."""
     return list(Curve.objects.filter(topic=topic).order_by("series", "attempt"))
+
+
+class LoggedPoint(NamedTuple):
+    series: str
+    attempt: int
+    step: int
+    value: float
+    at: datetime
+
+
+def logged(topic: str, names: Collection[str], *, attempt: int = 0, step: int = -1, limit: int) -> list[LoggedPoint]:
+    """The points of some series that were read from a log: those of an attempt behind a step, and all of later
+    attempts. Where there are more than `limit` of a series, its newest."""
+    found = []
+    for name in names:
+        rows = Point.objects.filter(topic=topic, series=name, pushed=False)
+        later = rows.filter(Q(attempt=attempt, step__gt=step) | Q(attempt__gt=attempt)).order_by("-attempt", "-step")
+        found += [LoggedPoint(name, *row) for row in later.values_list("attempt", "step", "value", "at")[:limit]]
+    return found
 
 
 def series_names(topic: str) -> list[str]:

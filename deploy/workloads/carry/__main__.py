@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     portal = Portal(options.portal.rstrip("/"), options.transfer, options.token_file, options.patience, print)
     try:
-        _carry(portal, options.checkpoints)
+        _carry(portal, options.checkpoints, options.until_step)
     except (NoCheckpoint, GaveUp) as why:
         print(f"Failed: {why.code}: {why.text}")
         try:
@@ -31,11 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _carry(portal: Portal, checkpoints: Path) -> None:
+def _carry(portal: Portal, checkpoints: Path, until_step: int | None) -> None:
     """Raises NoCheckpoint, GaveUp."""
     for _look in range(LOOKS):
         try:
-            found = newest(checkpoints)
+            found = newest(checkpoints, until_step)
             print(f"Found {found.folder.name}: {sum(file.size for file in found.files):,} bytes, every digest is right")
             portal.bring(found)
         except Changed as changed:
@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--transfer", required=True, metavar="ID", help="the transfer it asked for")
     parser.add_argument("--token-file", required=True, type=Path, metavar="FILE", help="holds the transfer's token")
     parser.add_argument("--checkpoints", required=True, type=Path, metavar="DIR", help="the job's volume")
+    parser.add_argument("--until-step", type=int, metavar="STEP", help="later checkpoints do not count")
     parser.add_argument("--patience", type=float, default=600, metavar="SECONDS", help="how long outages are sat out")
     return parser
 

@@ -67,9 +67,10 @@ class Checkpoint:
         return {"checkpoint": {"name": self.folder.name, "step": self.step, "saved_at": self.saved_at}, "files": files}
 
 
-def newest(directory: Path) -> Checkpoint:
-    """The newest good one. Raises NoCheckpoint, Changed (look again)."""
-    found = sorted(_candidates(directory), reverse=True)
+def newest(directory: Path, until_step: int | None = None) -> Checkpoint:
+    """The newest good one, or the newest good one up to a step. Raises NoCheckpoint, Changed (look again)."""
+    candidates = _candidates(directory)
+    found = sorted((one for one in candidates if until_step is None or one[0] <= until_step), reverse=True)
     if not found:
         raise NoCheckpoint("no-checkpoint", "No folder step-N or checkpoint-N is in the job's volume.")
     faults = []

@@ -99,6 +99,8 @@ def _settings(options: argparse.Namespace) -> Settings:
         log_every=options.log_every,
         checkpoint_dir=options.checkpoint_dir,
         checkpoint_every=options.checkpoint_every,
+        resume_dir=options.resume_dir,
+        resume_step=options.resume_step,
     )
 
 
@@ -111,6 +113,20 @@ def _parser() -> argparse.ArgumentParser:
     add("--seed", type=_natural, default=1, help="of first weights and data order (%(default)s)")
     add("--checkpoint-dir", type=Path, help="shared by all ranks; resumes from there; none: no checkpoints")
     add("--checkpoint-every", type=_count, default=100, metavar="STEPS", help="(%(default)s)")
+    add(
+        "--resume-dir",
+        type=Path,
+        default=os.environ.get("MAAS_RESUME_DIR") or None,
+        metavar="DIR",
+        help="checkpoints of another run, to begin with while there is none of this one (MAAS_RESUME_DIR)",
+    )
+    add(
+        "--resume-step",
+        type=_count,
+        default=os.environ.get("MAAS_RESUME_STEP") or None,
+        metavar="STEP",
+        help="which of them (MAAS_RESUME_STEP)",
+    )
     add("--log-every", type=_count, default=5, metavar="STEPS", help="rank 0; the others 10 times less (%(default)s)")
     add("--step-seconds", type=_seconds, default=0.0, help="least duration of a step, for watching (%(default)s)")
     add("--rendezvous-timeout", type=_positive, default=300.0, metavar="SECONDS", help="(%(default)s)")

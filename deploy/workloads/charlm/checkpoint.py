@@ -94,12 +94,12 @@ class Checkpoints:
             self.log.info(f"Checkpoint saved: step {state.step}, {mebibytes:.1f} MiB, {seconds:.2f} s")
             self._prune(state.step)
 
-    def restore(self, size: int) -> State | None:
-        """The newest good one, the same on all ranks: rank 0 reads, the others get its numbers.
+    def restore(self, size: int, step: int | None = None) -> State | None:
+        """The newest good one, or that of a step, the same on all ranks: rank 0 reads, the others get its numbers.
 
         Raise CheckpointError.
         """
-        state = self._newest_good(size) if self.ring.rank == 0 else None
+        state = self._newest_good(size, step) if self.ring.rank == 0 else None
         found = self.ring.all_reduce(np.array([float(state.step if state else 0)]))
         if not found[0]:
             return None
@@ -136,8 +136,9 @@ class Checkpoints:
         }
         write_atomically(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
 
-    def _newest_good(self, size: int) -> State | None:
-        for folder in sorted(self.directory.glob("step-*"), reverse=True):
+    def _newest_good(self, size: int, step: int | None) -> State | None:
+        pattern = "step-*" if step is None else f"step-{step:08d}"
+        for folder in sorted(self.directory.glob(pattern), reverse=True):
             try:
                 return self._read(folder, size)
             except NotGood as why:

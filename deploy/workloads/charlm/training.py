@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deploy.workloads.charlm.checkpoint import Checkpoints, State
+from deploy.workloads.charlm.checkpoint import CheckpointError, Checkpoints, State
 from deploy.workloads.charlm.log import Log, short
 from deploy.workloads.charlm.model import Model
 from deploy.workloads.charlm.ring import Alone, Ring
@@ -42,6 +42,8 @@ class Settings:
     log_every: int = 5
     checkpoint_dir: Path | None = None
     checkpoint_every: int = 100
+    resume_dir: Path | None = None  # checkpoints of another run, and the step of the one to begin with
+    resume_step: int | None = None
 
     def learning_rate(self, step: int) -> float:
         """Linear warm-up, then a half cosine."""
@@ -51,7 +53,8 @@ class Settings:
 
     def digest(self) -> str:
         """Equal on ranks that compute the same: paths and paces may differ."""
-        same = {k: v for k, v in asdict(self).items() if k not in ("step_seconds", "log_every", "checkpoint_dir")}
+        own = ("step_seconds", "log_every", "checkpoint_dir", "resume_dir")
+        same = {k: v for k, v in asdict(self).items() if k not in own}
         same["checkpoints"] = self.checkpoint_dir is not None
         return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -68,12 +71,9 @@ class Trainer:
         self.model = Model(len(self.corpus.vocabulary))
         self.state = State(0, np.zeros((2, self.model.size)))
         self.state.parameters[:] = self.model.initial(settings.seed)
-        self.checkpoints = settings.checkpoint_dir and Checkpoints(
-            settings.checkpoint_dir,
-            {**self.model.describe(), "characters": self.corpus.vocabulary},
-            ring,
-            log,
-        )
+        described = {**self.model.describe(), "characters": self.corpus.vocabulary}
+        self.checkpoints = settings.checkpoint_dir and Checkpoints(settings.checkpoint_dir, described, ring, log)
+        self.others = settings.resume_dir and Checkpoints(settings.resume_dir, described, ring, log)
         self._sums = np.empty(self.model.size + 2)  # gradient, loss, how many ranks were asked to end
         self._reported = (0, time.monotonic(), 0.0)  # step, when, seconds waited for others
 
@@ -101,7 +101,12 @@ class Trainer:
         return EXIT_DONE
 
     def _resume(self) -> None:
+        """Go on from this run's newest checkpoint, else begin with the one of another run that was named."""
         restored = self.checkpoints and self.checkpoints.restore(self.model.size)
+        if not restored and self.others:
+            restored = self.others.restore(self.model.size, self.settings.resume_step)
+            if not restored:
+                raise CheckpointError(f"{self.settings.resume_dir} has no good checkpoint to begin with")
         if restored:
             self.state = restored
             self.log.step = restored.step
@@ -149,7 +154,8 @@ class Trainer:
 
     def _save(self, loss: float) -> None:
         if self.checkpoints:
-            settings = asdict(self.settings) | {"checkpoint_dir": str(self.settings.checkpoint_dir)}
+            folders = ("checkpoint_dir", "resume_dir")
+            settings = {k: str(v) if k in folders and v else v for k, v in asdict(self.settings).items()}
             self.checkpoints.save(self.state, {"loss": loss, **settings})
 
     def _evaluate(self) -> None:

@@ -9,9 +9,14 @@ from __future__ import annotations
 from apps.jobs.domain.traininglog.causes import causes, faults
 from apps.jobs.domain.traininglog.formats import FORMATS, Progress
 from apps.jobs.domain.traininglog.line import Line, Told
+from apps.jobs.domain.traininglog.marks import saved
 
-__all__ = ["Line", "LogReader", "Told"]
+__all__ = ["CHECKPOINT", "MARKS", "Line", "LogReader", "Told"]
 
+CHECKPOINT = "checkpoint"
+"""The mark of a step whose checkpoint was saved."""
+MARKS = (CHECKPOINT, "skipped_steps")
+"""Every mark there is: kept like series of figures, and no curves."""
 STEP_LIMIT = 2**63 - 1
 
 
@@ -25,7 +30,9 @@ class LogReader:
         told = self._figures(line)
         happened = (*causes(line.text), *told.events, *faults(told.values))
         is_step = told.step is not None and 0 <= told.step <= STEP_LIMIT
-        return Told(told.step, told.values, happened) if is_step else Told(events=happened)
+        if (step := saved(line)) is not None:
+            return Told(step, {}, happened, {CHECKPOINT: 1.0})
+        return Told(told.step, told.values, happened, told.marks) if is_step else Told(events=happened)
 
     def _figures(self, line: Line) -> Told:
         for form in FORMATS:

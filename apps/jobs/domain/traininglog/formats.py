@@ -53,13 +53,15 @@ def megatron(line: Line, _progress: Progress) -> Told | None:
     return Told(int(match[1]), named(pairs), ("nan_iterations",) if bad else ())
 
 
-_DEEPSPEED = re.compile(r"(?:\[[^\]]*\] ){2,5}step=(\d+), skipped=\d+, lr=\[(" + NUMBER + r")[,\]].*", re.IGNORECASE)
+_DEEPSPEED = re.compile(r"(?:\[[^\]]*\] ){2,5}step=(\d+), skipped=(\d+), lr=\[(" + NUMBER + r")[,\]].*", re.IGNORECASE)
 
 
 def deepspeed(line: Line, _progress: Progress) -> Told | None:
     """`[…] [Rank 0] step=510, skipped=8, lr=[9.65e-06, …], mom=[…]`. The engine prints no loss."""
     match = _DEEPSPEED.fullmatch(line.text[:MAX_SEARCHED])
-    return Told(int(match[1]), named([("lr", match[2])])) if match else None
+    if match is None:
+        return None
+    return Told(int(match[1]), named([("lr", match[3])]), marks={"skipped_steps": float(match[2])})
 
 
 _MMENGINE = re.compile(

@@ -1,0 +1,64 @@
+"""Judging the figures of a job as they come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from apps.jobs.domain.losswatch import Memory, Point, Rules, Snapshot, State, follow, needs_all
+from apps.jobs.models import Job, LossWatch
+from apps.jobs.services import losswatch
+from apps.streams import services as streams
+
+SERIES = ("loss", "grad_norm", "tokens_per_second", "loss_scale", "skipped_steps")
+MOST = 20_000
+"""Points of a series that are read at once. Whoever has more unjudged, as after a restart from the very beginning, is
+judged by the newest."""
+
+
+@transaction.atomic
+def watch_loss(job_id: str) -> None:
+    """Judge what the job's log has told since the last time; the row's lock lets workers take turns. Repeatable: what
+    is found depends on the points alone."""
+    job = Job.objects.for_system().filter(pk=job_id).select_related("owner").first()
+    if job is None:
+        return
+    row, _new = LossWatch.objects.select_for_update().get_or_create(job=job)
+    row.job = job
+    settings = losswatch.settings_of(job, row)
+    if row.state == State.TRIPPED or not settings.is_on:
+        return
+    before = row.snapshot
+    memory = _judged(row, settings.rules)
+    if memory is None:
+        return
+    if memory.verdict:
+        losswatch.trip(row, settings, memory.verdict)
+    elif losswatch.note(row, settings, memory) or row.snapshot != before:
+        row.save()
+
+
+def _judged(row: LossWatch, rules: Rules) -> Memory | None:
+    """What is remembered after all points so far; the snapshot moves on. None where there is no point yet."""
+    snapshot = _load(row.snapshot)
+    points = _points(row, snapshot)
+    if needs_all(snapshot, points):
+        snapshot = Snapshot()
+        points = _points(row, snapshot)
+    if not points:
+        return None
+    memory, snapshot = follow(rules, snapshot, points)
+    row.snapshot = {"attempt": snapshot.attempt, "step": snapshot.step, "memory": snapshot.memory.dump()}
+    return memory
+
+
+def _load(stored: dict[str, Any]) -> Snapshot:
+    return Snapshot(stored["attempt"], stored["step"], Memory.load(stored["memory"])) if stored else Snapshot()
+
+
+def _points(row: LossWatch, snapshot: Snapshot) -> list[Point]:
+    """Points that count and are not in the snapshot."""
+    attempt, step = max((snapshot.attempt, snapshot.step), (row.from_attempt, row.from_step))
+    found = streams.logged(row.job.topic, SERIES, attempt=attempt, step=step, limit=MOST)
+    return [Point(point.attempt, point.step, point.series, point.value) for point in found]
