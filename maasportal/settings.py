@@ -165,6 +165,13 @@ CARRY_IMAGE = env.str("MAAS_CARRY_IMAGE", default="maas/carry:1")
 UPLOAD_LIMIT = env.int("MAAS_UPLOAD_LIMIT_GIB", default=160) * 2**30
 """Bytes of all files of one version."""
 
+# --- logs that are kept ----------------------------------------------------------------------------------------------
+
+# In the same storage. 0: without end.
+LOG_KEPT_DAYS = env.int("MAAS_LOG_KEPT_DAYS", default=90)
+LOG_KEPT_BYTES = env.int("MAAS_LOG_KEPT_GIB", default=50) * 2**30
+"""Compressed bytes of each tenant."""
+
 # --- tenants in clusters ----------------------------------------------------------------------------------------------
 
 # What pods of every tenant may reach beyond their namespace, and who may reach them: name=address[@port+port], …

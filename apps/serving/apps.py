@@ -29,7 +29,7 @@ class ServingConfig(AppConfig):
             )
         )
         clusters.register_due("serving.reconcile_deployment", background.due_deployments)
-        streams.register_topic("deployment", background.may_follow)
+        streams.register_topic("deployment", background.may_follow, background.tenant_of)
         quotas.register_live("deployment", background.live_subjects, background.subjects_on_nodes)
         catalog.register_use("deployment", background.uses_of)
         tenants.register_blocker("deployment", background.blockers)

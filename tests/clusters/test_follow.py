@@ -7,6 +7,8 @@ import random
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,13 +16,14 @@ import pytest
 from apps.adapters.kubernetes import Endpoint, objects
 from apps.adapters.kubernetes.stream import StreamReader
 from apps.clusters.services.registry import WorkloadKind
-from apps.clusters.watch import follow
+from apps.clusters.watch import follow, keep
 from apps.clusters.watch.database import in_thread
 from apps.clusters.watch.follow import Follower, Run, Target
 from apps.jobs.domain.traininglog import LogReader
 from apps.streams import services as streams
 from apps.streams.domain.frames import Kind
 from apps.streams.models import Point
+from apps.streams.services import archive
 from tests.clusters.logserver import SECOND, START, Log, LogServer
 
 KIND = WorkloadKind("maas.portal/job", "jobs.reconcile_job", lambda row: f"job.{row}", LogReader)
@@ -28,10 +31,14 @@ KIND = WorkloadKind("maas.portal/job", "jobs.reconcile_job", lambda row: f"job.{
 
 @asynccontextmanager
 async def following(
-    server: LogServer, topic: str, run: Run, told: Callable[[], None] = lambda: None
+    server: LogServer,
+    topic: str,
+    run: Run,
+    told: Callable[[], None] = lambda: None,
+    kept: Callable[[str], streams.Kept] | None = None,
 ) -> AsyncIterator[tuple[Follower, asyncio.Task[None]]]:
     reader = StreamReader(Endpoint(f"http://127.0.0.1:{server.port}", None, lambda fresh=False: "t"))
-    buffer = streams.LiveBuffer()
+    buffer = streams.LiveBuffer(kept)
     target = Target(objects.path(objects.POD, "ns", "p"), "main", "uid", topic, KIND, streams.Source(0, 1, "p"), told)
     follower = Follower(target, reader, buffer, run)
     task = asyncio.create_task(follower.run())
@@ -141,6 +148,38 @@ async def test_two_followers_write_each_line_once(topic: str) -> None:
             b.update(Run(0, True))
             await asyncio.wait_for(asyncio.gather(first, second), 60)
     assert texts(topic) == [f"n{number}" for number in range(3_000)]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_lost_redis_costs_and_doubles_no_line(topic: str, settings: Any, tmp_path: Path) -> None:
+    """Lines that were kept are read from there, and the container's log goes on behind them."""
+    settings.STORAGE_DIR = str(tmp_path)
+
+    def keep_some() -> None:
+        if found := archive.gather(topic, now=True):
+            row = archive.reserve(found)
+            archive.store(found)
+            archive.settle(row)
+            archive.tell_ring(found)
+
+    async with LogServer(dice=random.Random(3), cut_chance=0.02) as server:
+        async with following(server, topic, Run(0, False), kept=keep.known) as (follower, task):
+            for number in range(6_000):
+                server.runs[-1].write(START + number * 100_000, b"n%d" % number)
+                if number % 100 == 0:
+                    await asyncio.sleep(0.005)
+                if number % 700 == 600:
+                    await in_thread(keep_some)
+                if number % 1_500 == 1_400:
+                    await asyncio.to_thread(streams.forget, topic)
+            server.runs[-1].ended = True
+            follower.update(Run(0, True))
+            await asyncio.wait_for(task, 60)
+        page = await in_thread(streams.lines, topic, streams.Question(limit=10_000))
+    texts = [line.text for frame in page["frames"] for line in frame["lines"]]
+    assert texts == [f"n{number}" for number in range(6_000)]
+    assert (page["first"], page["last"]) == (1, 6_000)
+    assert not [frame for frame in page["frames"] if "missing" in frame or "gap" in frame]
 
 
 async def test_rotation_is_said_never_hidden(topic: str) -> None:

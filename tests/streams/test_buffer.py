@@ -50,9 +50,12 @@ def test_a_tail_is_cut_to_the_line(topic: str) -> None:
     assert b'"n6"' not in entries[0].body
 
 
+@pytest.mark.django_db
 def test_places_move_only_from_where_they_are_thought_to_be(topic: str) -> None:
     async def run() -> list[bool]:
         live = services.LiveBuffer()
+        assert not await live.append(topic, [frame("a")], services.Move("s", "", "1")), "a ring that nobody asked"
+        assert await live.place(topic, "s") == ""
         written = [
             await live.append(topic, [frame("a")], services.Move("s", "", "1")),
             await live.append(topic, [frame("a")], services.Move("s", "", "1")),

@@ -16,6 +16,7 @@ from tests import factories
 from tests.factories import World
 from tests.pages import browser
 
+pytestmark = pytest.mark.django_db
 SECOND = 1_000_000_000
 
 

@@ -20,15 +20,16 @@ R = TypeVar("R")
 
 async def in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Run a function that uses the database. Its connection goes back to the pool afterwards."""
-    return await asyncio.to_thread(_tidied, partial(function, *args, **kwargs))
+    return await asyncio.to_thread(tidied, partial(function, *args, **kwargs))
 
 
 async def in_own_thread(executor: Executor, function: Callable[..., R], *args: object) -> R:
     """The same in a thread of its own, for what must not wait its turn."""
-    return await asyncio.get_running_loop().run_in_executor(executor, _tidied, partial(function, *args))
+    return await asyncio.get_running_loop().run_in_executor(executor, tidied, partial(function, *args))
 
 
-def _tidied(function: Callable[[], R]) -> R:
+def tidied(function: Callable[[], R]) -> R:
+    """Run a function that uses the database, in a thread of its own."""
     close_old_connections()
     try:
         return function()

@@ -18,6 +18,7 @@ from apps.clusters.services import lease
 from apps.clusters.services.connect import Address, address, endpoint
 from apps.clusters.services.lease import LeaseLost
 from apps.clusters.services.registry import Id, due_sweeps
+from apps.clusters.watch import keep
 from apps.clusters.watch.cluster import ClusterWatch
 from apps.clusters.watch.database import Writer, in_own_thread, in_thread
 from apps.clusters.watch.wakes import Wakes
@@ -60,13 +61,14 @@ async def _lease(holder: str) -> int:
 
 
 async def _work(holder: str, epoch: int) -> None:
-    wakes, buffer = Wakes(), streams.LiveBuffer()
+    wakes, buffer, write = Wakes(), streams.LiveBuffer(keep.known), Writer(LEASE_NAME, epoch)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(_keep_lease(holder, epoch))
             group.create_task(wakes.run())
             group.create_task(_wake_due(wakes))
-            group.create_task(_keep_clusters(group, wakes, buffer, Writer(LEASE_NAME, epoch)))
+            group.create_task(keep.keep_logs(buffer, write))
+            group.create_task(_keep_clusters(group, wakes, buffer, write))
     finally:
         await buffer.close()
 

@@ -147,6 +147,10 @@ def may_follow_job(actor: Actor, job_id: str) -> bool:
     return Job.objects.visible_to(actor).filter(pk=job_id).exists()
 
 
+def tenant_of(job_id: str) -> int | None:
+    return Job.objects.for_system().filter(pk=job_id).values_list("tenant_id", flat=True).first()
+
+
 def may_follow_draft(actor: Actor, draft_id: str) -> bool:
     try:
         return Draft.objects.visible_to(actor).filter(pk=uuid.UUID(draft_id)).exists()

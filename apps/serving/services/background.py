@@ -33,6 +33,10 @@ def may_follow(actor: Actor, deployment_id: str) -> bool:
     return Deployment.objects.visible_to(actor).filter(pk=deployment_id).exists()
 
 
+def tenant_of(deployment_id: str) -> int | None:
+    return Deployment.objects.for_system().filter(pk=deployment_id).values_list("tenant_id", flat=True).first()
+
+
 def waiting_deployments(cluster_id: int) -> list[str]:
     """Ids of deployments that waited for a cluster which answers again."""
     return clusters.waiting(Deployment.objects.for_system().filter(placement__cluster_id=cluster_id))

@@ -135,12 +135,16 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Entry:
-    """A stored frame and the place after it."""
+    """A stored frame and the place after it; `source` and `place` where it says how far its source was read."""
 
     after: Cursor
     kind: Kind
     count: int
     body: bytes
+    source: str = ""
+    place: str = ""
+    bytes: int = 0
+    """Of all frames up to and with this one."""
 
     @property
     def lines_before(self) -> int:

@@ -75,10 +75,11 @@ class Matcher:
             rank = frame.src.rank if line.rank is None else line.rank
             if rank is not None and rank not in wanted.ranks:
                 return False
-        return not wanted.level or _weight(line.level or "INFO") >= _weight(wanted.level)
+        return not wanted.level or weight(line.level or "INFO") >= weight(wanted.level)
 
 
-def _weight(level: str) -> int:
+def weight(level: str) -> int:
+    """How bad a level is; -1 for what is none."""
     return LEVELS.index(level) if level in LEVELS else -1
 
 

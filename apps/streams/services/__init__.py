@@ -11,7 +11,7 @@ from apps.streams.services.answering import (
     text_answer,
 )
 from apps.streams.services.asking import BadQuestion, Question, Range, question, text_range
-from apps.streams.services.buffer import Move, after, append, forget, tail
+from apps.streams.services.buffer import Kept, Move, after, append, forget, tail
 from apps.streams.services.hints import hint, revoked
 from apps.streams.services.live import LiveBuffer
 from apps.streams.services.points import (
@@ -33,6 +33,7 @@ from apps.streams.services.points import (
     told,
 )
 from apps.streams.services.reading import encoded, lines, text, wrote
+from apps.streams.services.retention import discard, due_segments, remove_segment
 from apps.streams.services.topics import may_follow, register_topic, topic_kinds
 from apps.streams.services.words import LOG_WORDS
 
@@ -44,6 +45,7 @@ __all__ = [
     "BadQuestion",
     "Curve",
     "Gap",
+    "Kept",
     "LastPoint",
     "LiveBuffer",
     "LivePoint",
@@ -61,6 +63,8 @@ __all__ = [
     "after",
     "append",
     "curves_known",
+    "discard",
+    "due_segments",
     "encoded",
     "forget",
     "has_pushed",
@@ -76,6 +80,7 @@ __all__ = [
     "recent",
     "record_points",
     "register_topic",
+    "remove_segment",
     "rest_page",
     "rest_text",
     "revoked",

@@ -11,6 +11,7 @@ from redis.exceptions import RedisError
 from rest_framework import exceptions
 from rest_framework.request import Request
 
+from apps.adapters.errors import OutsideError
 from apps.audit.services import pulled
 from apps.streams.domain.lines import LEVELS
 from apps.streams.services.asking import LINES_LIMIT, BadQuestion, question, text_range
@@ -53,7 +54,7 @@ def page_answer(params: QueryDict, topic: str) -> HttpResponse:
         return HttpResponse(encoded(lines(topic, question(params))), content_type=JSON)
     except BadQuestion as bad:
         return JsonResponse({"errors": bad.errors}, status=400)
-    except RedisError:
+    except (RedisError, OutsideError):
         return JsonResponse({"detail": _away()}, status=503)
 
 
@@ -63,7 +64,7 @@ def text_answer(request: HttpRequest, params: QueryDict, topic: str, name: str) 
         return _streamed(request, params, topic, name)
     except BadQuestion as bad:
         return JsonResponse({"errors": bad.errors}, status=400)
-    except RedisError:
+    except (RedisError, OutsideError):
         return HttpResponse(_away(), status=503, content_type="text/plain; charset=utf-8")
 
 
@@ -73,7 +74,7 @@ def rest_page(request: Request, topic: str) -> HttpResponse:
         return HttpResponse(encoded(lines(topic, question(request.query_params))), content_type=JSON)
     except BadQuestion as bad:
         raise exceptions.ValidationError(dict(bad.errors)) from bad
-    except RedisError as error:
+    except (RedisError, OutsideError) as error:
         raise Away(_away()) from error
 
 
@@ -83,7 +84,7 @@ def rest_text(request: Request, topic: str, name: str) -> StreamingHttpResponse:
         return _streamed(request._request, request.query_params, topic, name)
     except BadQuestion as bad:
         raise exceptions.ValidationError(dict(bad.errors)) from bad
-    except RedisError as error:
+    except (RedisError, OutsideError) as error:
         raise Away(_away()) from error
 
 

@@ -2,7 +2,9 @@
 
 For each topic: a stream of frames, a hash with its birth mark and running totals, and a hash with one position for each
 source. A frame and the position after it are written in one script, so that a writer killed at any moment neither loses
-nor doubles a line. What is lost with Redis is read again from the cluster.
+nor doubles a line. Where somebody keeps the log for good (`archive`), lines are trimmed once they are kept, or when
+twice as many have gathered as the ring should hold. What is lost with Redis is read
+again from the archive and from the cluster.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import functools
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from django.conf import settings
@@ -33,20 +35,30 @@ SCRIPT = """
 local stream, meta, places = KEYS[1], KEYS[2], KEYS[3]
 local source, expected, place, birth, seconds = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local max_lines, max_bytes = tonumber(ARGV[6]), tonumber(ARGV[7])
-if expected ~= '*' and (redis.call('HGET', places, source) or '') ~= expected then return 0 end
+if expected ~= '*' then
+  if redis.call('HEXISTS', meta, 'kept') == 0 then return 0 end
+  if (redis.call('HGET', places, source) or '') ~= expected then return 0 end
+end
 redis.call('HSETNX', meta, 'birth', birth)
 birth = redis.call('HGET', meta, 'birth')
 local lines, bytes = 0, 0
+local read = 0
+for i = 8, #ARGV, 3 do if ARGV[i] == 'log' then read = i end end
 for i = 8, #ARGV, 3 do
   lines = redis.call('HINCRBY', meta, 'lines', ARGV[i + 1])
   bytes = redis.call('HINCRBY', meta, 'bytes', #ARGV[i + 2])
-  redis.call('XADD', stream, '*', 'k', ARGV[i], 'c', ARGV[i + 1], 'b', ARGV[i + 2],
-             'g', birth, 'n', string.format('%d', lines), 's', string.format('%d', bytes))
+  local entry = {'k', ARGV[i], 'c', ARGV[i + 1], 'b', ARGV[i + 2],
+                 'g', birth, 'n', string.format('%d', lines), 's', string.format('%d', bytes)}
+  if i == read and expected ~= '*' then
+    for _, value in ipairs({'o', source, 'p', place}) do table.insert(entry, value) end
+  end
+  redis.call('XADD', stream, '*', unpack(entry))
 end
 if expected ~= '*' then redis.call('HSET', places, source, place) end
 for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, seconds) end
 if #ARGV < 8 then return 1 end
-local gone = redis.call('HMGET', meta, 'lines_gone', 'bytes_gone')
+local gone = redis.call('HMGET', meta, 'lines_gone', 'bytes_gone', 'kept')
+local kept = tonumber(gone[3] or lines)
 local slack = 1.02
 if lines - (tonumber(gone[1]) or 0) < max_lines * slack and bytes - (tonumber(gone[2]) or 0) < max_bytes * slack then
   return 1
@@ -54,10 +66,26 @@ end
 while true do
   local oldest = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
   local n, s = oldest[2][10], oldest[2][12]
-  if lines - tonumber(n) < max_lines and bytes - tonumber(s) < max_bytes then break end
+  local over = math.max((lines - tonumber(n)) / max_lines, (bytes - tonumber(s)) / max_bytes)
+  if over < 1 or (tonumber(n) > kept and over < 2) then break end
   redis.call('XDEL', stream, oldest[1])
   redis.call('HSET', meta, 'lines_gone', n, 'bytes_gone', s)
 end
+return 1
+"""
+
+# A topic whose log is kept for good goes on behind its last kept line, with the places of then, where the ring is lost.
+ADOPT = """
+local meta, places, birth, last, seconds = KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
+if redis.call('HEXISTS', meta, 'kept') == 1 then return 0 end
+redis.call('HSETNX', meta, 'birth', birth)
+if redis.call('HEXISTS', meta, 'lines') == 1 then
+  redis.call('HSET', meta, 'kept', redis.call('HGET', meta, 'lines_gone') or '0')
+else
+  redis.call('HSET', meta, 'lines', last, 'lines_gone', last, 'kept', last)
+  for i = 4, #ARGV, 2 do redis.call('HSET', places, ARGV[i], ARGV[i + 1]) end
+end
+for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, seconds) end
 return 1
 """
 
@@ -85,6 +113,18 @@ class Move:
 
 
 _ANYWHERE = Move("", ANY, "")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a log for good: its last line, and where its sources stood after it."""
+
+    last: int = 0
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    def arguments(self) -> list[str | int]:
+        """Those of ADOPT after its keys."""
+        return [secrets.token_hex(4), self.last, SECONDS_KEPT, *(text for pair in self.places.items() for text in pair)]
 
 
 @dataclass(frozen=True)
@@ -162,4 +202,6 @@ def entry_of(item: tuple[bytes, Mapping[bytes, bytes]]) -> Entry:
     entry_id, fields = item
     first, _, second = entry_id.decode().partition("-")
     cursor = Cursor(fields[b"g"].decode(), (int(first), int(second)), int(fields[b"n"]))
-    return Entry(cursor, Kind(fields[b"k"].decode()), int(fields[b"c"]), fields[b"b"])
+    source, place = fields.get(b"o", b"").decode(), fields.get(b"p", b"").decode()
+    kind, size = Kind(fields[b"k"].decode()), int(fields[b"s"])
+    return Entry(cursor, kind, int(fields[b"c"]), fields[b"b"], source, place, size)

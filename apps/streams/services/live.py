@@ -3,41 +3,59 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from django.conf import settings
+from django.db import Error as DatabaseError
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from apps.streams.domain.frames import Frame, pack
-from apps.streams.services.buffer import SCRIPT, Keys, Move, script_arguments
+from apps.streams.services.buffer import ADOPT, SCRIPT, Kept, Keys, Move, script_arguments
 
 
 class LiveBuffer:
-    """One connection pool for all followers of one event loop. Raises RedisError."""
+    """One connection pool for all followers of one event loop. Raises RedisError.
 
-    def __init__(self) -> None:
+    `kept` tells (in a thread) what is kept of a log for good: it is asked where the ring knows nothing of a topic.
+    """
+
+    def __init__(self, kept: Callable[[str], Kept] | None = None) -> None:
+        self._kept = kept
+        self.grown: set[str] = set()
+        """Topics that were written to; whoever keeps their lines for good takes them out."""
         self._redis: Redis = Redis.from_url(
             settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=2, health_check_interval=30
         )
         self._script = self._redis.register_script(SCRIPT)
+        self._adopt = self._redis.register_script(ADOPT)
 
     async def close(self) -> None:
         await self._redis.aclose()
 
     async def place(self, topic: str, source: str) -> str:
         """Where a source stands, "" where nothing is known of it."""
-        found = await cast("Any", self._redis.hget(Keys.of(topic).places, source))
+        keys = Keys.of(topic)
+        if not await cast("Any", self._redis.hexists(keys.meta, "kept")):
+            try:
+                kept = await asyncio.to_thread(self._kept, topic) if self._kept else Kept()
+            except DatabaseError as error:
+                raise RedisError("What is kept of the log cannot be asked: its ring cannot go on.") from error
+            await self._adopt(keys=[keys.stream, keys.meta, keys.places], args=cast("Any", kept.arguments()))
+        found = await cast("Any", self._redis.hget(keys.places, source))
         _stop_if_cancelled()
         return bytes(found).decode() if found else ""
 
     async def append(self, topic: str, frames: Sequence[Frame], move: Move) -> bool:
         """Write frames and the source's new position together. False, and nothing written, if the source stands
-        elsewhere than `move.expected`: somebody else follows it."""
+        elsewhere than `move.expected` (somebody else follows it), or the ring was lost: ask for its place again."""
         keys = Keys.of(topic)
         arguments = script_arguments([pack(frame) for frame in frames], move)
         written = await self._script(keys=[keys.stream, keys.meta, keys.places], args=cast("Any", arguments))
         _stop_if_cancelled()
+        if written and frames:
+            self.grown.add(topic)
         return bool(written)
 
 

@@ -12,9 +12,10 @@ import msgspec
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
+from apps.adapters.errors import OutsideError
 from apps.streams.domain.frames import LogFrame, LogLine, Source
-from apps.streams.domain.lines import Block, Matcher
-from apps.streams.services import ring
+from apps.streams.domain.lines import Block, Filter, Matcher
+from apps.streams.services import kept
 from apps.streams.services.asking import Question, Range
 from apps.streams.services.ring import Extent
 
@@ -32,14 +33,19 @@ class _Piece:
     block: Block
     taken: Sequence[int]
 
+    @property
+    def offset(self) -> int:
+        """That of the first; a frame may be nothing but a gap."""
+        return self.taken[0] if self.taken else 0
+
     def told(self, *, filtered: bool, missing: int) -> dict[str, Any]:
         frame, first = self.block.frame, self.block.first
         told: dict[str, Any] = {"src": frame.src, "lines": [frame.lines[index] for index in self.taken]}
         if filtered:
             told["ns"] = [first + index for index in self.taken]
         else:
-            told["n"] = first + self.taken[0]
-        if frame.gap and self.taken[0] == 0:
+            told["n"] = first + self.offset
+        if frame.gap and self.offset == 0:
             told["gap"] = frame.gap
         if missing:
             told["missing"] = missing
@@ -60,20 +66,26 @@ class _Sweep:
     def __post_init__(self) -> None:
         self.begin, self.end = (self.high + 1, self.high) if self.back else (self.low, self.low - 1)
 
-    def run(self, topic: str, matcher: Matcher | None, until: float) -> None:
+    def run(self, topic: str, wanted: Filter, until: float) -> None:
+        matcher = Matcher(wanted) if wanted else None
         if self.low > self.high or self.limit <= 0:
             return
         left = self.limit
-        for block in ring.backwards(topic, self.high) if self.back else ring.forwards(topic, self.low):
-            if block.first > self.high or block.last < self.low:
+        blocks = kept.backwards(topic, self.high, wanted) if self.back else kept.forwards(topic, self.low, wanted)
+        for block in blocks:
+            if not block.frame.lines:
+                if not matcher and self.low - 1 <= block.last <= self.high:
+                    self.pieces.append(_Piece(block, ()))
                 continue
+            if block.last < self.low or block.first > self.high:
+                break
             taken = self._taken(block, matcher)
-            kept = taken[-left:] if self.back else taken[:left]
-            if kept:
-                self.pieces.append(_Piece(block, kept))
-            left -= len(kept)
+            fits = taken[-left:] if self.back else taken[:left]
+            if fits:
+                self.pieces.append(_Piece(block, fits))
+            left -= len(fits)
             if not left:
-                self._looked(block.first + kept[0], block.first + kept[-1])
+                self._looked(block.first + fits[0], block.first + fits[-1])
                 break
             self._looked(block.first, block.last)
             if matcher and time.monotonic() > until:
@@ -101,19 +113,19 @@ def lines(topic: str, asked: Question) -> dict[str, Any]:
     """A page of the log, oldest line first.
 
     `frames` as the socket sends them, each with `n`, the number of its first line (with a filter `ns`, that of each),
-    and with `missing`, where so many lines before it were lost; `first`, `last`, `total`; whether there are `older`
+    and with `missing`, where so many lines before it are gone; `first`, `last`, `total`; whether there are `older`
     and `newer` ones; `at`, the line that was jumped to; with a filter `searched`, what of the log was looked through;
     `kept_since`, the oldest line that is kept, and a `notice` about that. `before` is what to ask for the next older
-    page with, `cursor` what to follow on from with the socket after a page of the newest. Raises RedisError.
+    page with, `cursor` what to follow on from with the socket after a page of the newest. Raises RedisError,
+    OutsideError.
     """
-    extent = ring.extent(topic)
+    extent = kept.extent(topic)
     at = _jump(topic, asked, extent)
-    matcher = Matcher(asked.wanted) if asked.wanted else None
     until = time.monotonic() + SEARCH_SECONDS
     sweeps = _sweeps(asked, at, extent)
     for sweep in sweeps:
-        sweep.run(topic, matcher, until)
-    return _told(sweeps, extent, at, filtered=matcher is not None)
+        sweep.run(topic, asked.wanted, until)
+    return _told(sweeps, extent, at, filtered=bool(asked.wanted))
 
 
 def _sweeps(asked: Question, at: int | None, extent: Extent) -> list[_Sweep]:
@@ -130,10 +142,11 @@ def _told(sweeps: Sequence[_Sweep], extent: Extent, at: int | None, *, filtered:
     frames: list[dict[str, Any]] = []
     numbers: list[int] = []
     for piece in [piece for sweep in sweeps for piece in sweep.pieces]:
-        first = piece.block.first + piece.taken[0]
+        first = piece.block.first + piece.offset
         missing = first - numbers[-1] - 1 if numbers and not filtered else 0
         frames.append(piece.told(filtered=filtered, missing=missing))
-        numbers += (first, piece.block.first + piece.taken[-1])
+        if piece.taken:
+            numbers += (first, piece.block.first + piece.taken[-1])
     begin, end = sweeps[0].begin, sweeps[-1].end
     older, newer = begin > extent.first, end < extent.last
     told: dict[str, Any] = {
@@ -155,6 +168,8 @@ def _told(sweeps: Sequence[_Sweep], extent: Extent, at: int | None, *, filtered:
 
 
 def _notice(extent: Extent) -> str | None:
+    if extent.is_cut:
+        return _("The newest lines cannot be read now. Try again in a moment.")
     if extent.first == 1:
         return None
     return _("The log is kept from line {n} on; older lines are gone.").format(n=extent.first)
@@ -165,8 +180,8 @@ def _jump(topic: str, asked: Question, extent: Extent) -> int | None:
     if asked.line is not None:
         return min(max(asked.line, extent.first), extent.last) if extent.first <= extent.last else None
     if asked.at is not None:
-        return _line_at(ring.forwards(topic, extent.first), asked.at)
-    return None if asked.step is None else _line_of_step(ring.backwards(topic, extent.last), asked.step)
+        return _line_at(kept.since(topic, asked.at), asked.at)
+    return None if asked.step is None else _line_of_step(kept.of_step(topic, asked.step), asked.step)
 
 
 def _line_at(blocks: Iterable[Block], moment: int) -> int | None:
@@ -194,11 +209,11 @@ def _line_of_step(blocks: Iterable[Block], step: int) -> int | None:
 
 
 def wrote(topic: str, attempt: int, rank: int) -> bool:
-    """Whether a rank has lines of an attempt among the newest that are kept; True while the buffer cannot be asked."""
+    """Whether a rank has lines of an attempt among the newest that are kept; True while they cannot be read."""
     asked = Question(limit=WROTE_LINES)
     try:
         frames = lines(topic, asked)["frames"]
-    except RedisError:
+    except (RedisError, OutsideError):
         return True
     return any(
         frame["src"].attempt == attempt and any(line.rank == rank for line in frame["lines"]) for frame in frames
@@ -213,16 +228,17 @@ def encoded(told: dict[str, Any]) -> bytes:
 def text(topic: str, asked: Range) -> Iterator[bytes]:
     """Lines as a text, in pieces: those of a range that are wanted, with the time, the pod and the rank of each.
 
-    It ends with the line that was the newest when it was asked for. Raises RedisError.
+    It ends with the line that was the newest when it was asked for. Raises RedisError, OutsideError.
     """
-    extent = ring.extent(topic)
+    extent = kept.extent(topic)
     last = extent.last if asked.end is None else min(asked.end, extent.last)
-    return _text(topic, max(asked.start, extent.first), last, Matcher(asked.wanted) if asked.wanted else None)
+    return _text(topic, max(asked.start, extent.first), last, asked.wanted)
 
 
-def _text(topic: str, low: int, high: int, matcher: Matcher | None) -> Iterator[bytes]:
+def _text(topic: str, low: int, high: int, wanted: Filter) -> Iterator[bytes]:
     gathered: list[str] = []
-    for block in ring.forwards(topic, low) if low <= high else ():
+    matcher = Matcher(wanted) if wanted else None
+    for block in kept.forwards(topic, low, wanted) if low <= high else ():
         if block.first > high:
             break
         frame = block.frame

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-from apps.streams.domain.frames import Cursor, Kind, unpack_log
+from apps.streams.domain.frames import Cursor, Entry, Kind, unpack_log
 from apps.streams.domain.lines import Block
 from apps.streams.services.buffer import Keys, entry_of, redis
 
@@ -35,11 +35,12 @@ return entry[1]
 @dataclass(frozen=True)
 class Extent:
     """The numbers of the first and the last line that are there (`last` is `first` - 1 where none is), and the cursor
-    to follow on from."""
+    to follow on from. `is_cut`: newer ones may be there, but cannot be read now."""
 
     first: int
     last: int
     cursor: Cursor | None = None
+    is_cut: bool = False
 
 
 def extent(topic: str) -> Extent:
@@ -53,22 +54,33 @@ def extent(topic: str) -> Extent:
 
 
 def forwards(topic: str, start: int) -> Iterator[Block]:
-    """Frames in order, from the one with line `start`. Raises RedisError."""
-    stream = Keys.of(topic).stream
-    begin = _find(stream, start)
-    while begin:
-        raw = cast("list[Any]", redis().xrange(stream, begin, "+", BATCH_ENTRIES))
-        yield from _blocks(raw)
-        begin = f"({raw[-1][0].decode()}" if len(raw) == BATCH_ENTRIES else ""
+    """Frames in order, from the one with line `start`; one without lines may come before. Raises RedisError."""
+    for entry in entries(topic, start - 1):
+        block = Block(entry.lines_before + 1, unpack_log(entry.body))
+        if block.last >= start or not block.frame.lines:
+            yield block
 
 
 def backwards(topic: str, end: int) -> Iterator[Block]:
-    """Frames from the one with line `end` back to the oldest. Raises RedisError."""
+    """Frames from the one with line `end` back to the oldest; one without lines may come before. Raises RedisError."""
     stream = Keys.of(topic).stream
-    begin = (_find(stream, end) or "+") if end > 0 else ""
+    begin = (_find(stream, end + 1) or "+") if end > 0 else ""
     while begin:
         raw = cast("list[Any]", redis().xrevrange(stream, begin, "-", BATCH_ENTRIES))
-        yield from _blocks(raw)
+        for entry in _logs(raw):
+            block = Block(entry.lines_before + 1, unpack_log(entry.body))
+            if block.first <= end or not block.frame.lines:
+                yield block
+        begin = f"({raw[-1][0].decode()}" if len(raw) == BATCH_ENTRIES else ""
+
+
+def entries(topic: str, start: int, after: str = "") -> Iterator[Entry]:
+    """Log frames in order as they are stored, from the one with line `start`, or behind an entry. Raises RedisError."""
+    stream = Keys.of(topic).stream
+    begin = f"({after}" if after else _find(stream, max(1, start))
+    while begin:
+        raw = cast("list[Any]", redis().xrange(stream, begin, "+", BATCH_ENTRIES))
+        yield from _logs(raw)
         begin = f"({raw[-1][0].decode()}" if len(raw) == BATCH_ENTRIES else ""
 
 
@@ -78,8 +90,5 @@ def _find(stream: str, line: int) -> str:
     return cast("bytes", found).decode() if found else ""
 
 
-def _blocks(raw: list[Any]) -> Iterator[Block]:
-    for item in raw:
-        entry = entry_of(item)
-        if entry.kind is Kind.LOG:
-            yield Block(entry.lines_before + 1, unpack_log(entry.body))
+def _logs(raw: list[Any]) -> Iterator[Entry]:
+    return (entry for entry in map(entry_of, raw) if entry.kind is Kind.LOG)

@@ -1,0 +1,10 @@
+"""Entry points for background work on kept logs."""
+
+from celery import shared_task
+
+from apps.streams.services import remove_segment
+
+
+@shared_task(name="streams.remove_segment")
+def remove_segment_task(pk: int) -> None:
+    remove_segment(pk)
