@@ -46,10 +46,10 @@ NEXT: dict[str, Promise] = {
 PRESETS: dict[str, tuple[Promise, Promise]] = {
     "watchdog": (
         gettext_lazy("Watchdog"),
-        gettext_lazy("above mean + 3 deviations, or 10 times as high, 3 times in a row; above 100 at once"),
+        gettext_lazy("3 in a row far too high, or one above 100"),
     ),
-    "spike": (gettext_lazy("Spike"), gettext_lazy("10 times as high as the losses before, once")),
-    "threefold": (gettext_lazy("Threefold"), gettext_lazy("10 times as high as the losses before, 3 times in a row")),
+    "spike": (gettext_lazy("Spike"), gettext_lazy("one that is 10 times as high")),
+    "threefold": (gettext_lazy("Threefold"), gettext_lazy("3 in a row that are 10 times as high")),
     "off": (gettext_lazy("Off"), gettext_lazy("nobody watches")),
 }
 

@@ -168,7 +168,7 @@ SHORT: dict[str, Promise] = {
     "failed.conflict": _("Failed: name taken in the cluster"),
     "stopped.by": _("Stopped by {name}"),
     "suspended.by": _("Suspended by {name}"),
-    "suspended.watch": _("Suspended by the loss watch"),
+    "suspended.watch": _("Suspended: diverged"),
 }
 """The same in as few words as a list has room for."""
 

@@ -32,6 +32,7 @@ class Watched:
     checkpoints: list[Saved]
     offers: bool
     knows_rate: bool
+    suspended: bool
     settings: Settings
 
     @property
@@ -64,6 +65,7 @@ def watched(job: Job) -> Watched:
         checkpoints=checkpoints_of(job),
         offers=verdict and Action.OFFER in settings.actions,
         knows_rate=bool(TEMPLATES[job.document["template"]].rate_field),
+        suspended=verdict and job.reason == "suspended.watch",
         settings=settings,
     )
 
