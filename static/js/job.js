@@ -2,21 +2,22 @@
 // its point; what is chosen stands in the address.
 
 import { savedStep } from "./lib/lines.js";
-import { readPlace, writePlace } from "./lib/place.js";
+import { addressOf, placeIn } from "./lib/place.js";
 import { Throttle } from "./lib/throttle.js";
-import { follow, moveTo } from "./live.js";
+import { follow } from "./live.js";
 import { LogCard } from "./logcard.js";
 import { LossChart } from "./losschart.js";
 
 const PACE_MS = 3000;
 
-const topic = document.querySelector("[data-log]").dataset.topic;
-let place = readPlace(location.hash);
+const root = document.querySelector("[data-log]");
+const { topic } = root.dataset;
+let place = placeIn(location);
 
 /** Keep a choice in the address without adding to the history. */
 function keep(changes) {
   place = { ...place, ...changes };
-  history.replaceState(history.state, "", location.pathname + location.search + writePlace(place));
+  history.replaceState(history.state, "", addressOf(location, place));
 }
 
 const chart = new LossChart(document.getElementById("loss"), {
@@ -38,7 +39,6 @@ const log = new LogCard(document.getElementById("log-card"), {
     const saved = lines.map(savedStep).filter((step) => step !== null);
     if (saved.length) chart.addSaves(saved);
   },
-  restart: (cursor) => moveTo(topic, cursor),
 });
 
 // Step, loss and times on the page come from the server, asked anew as points arrive.
@@ -52,11 +52,17 @@ const listener = {
   onGap: (count) => log.addGap(count),
 };
 
-// The curve and the last lines are read in any order; then the socket goes on from where the lines end.
-const [cursor] = await Promise.all([log.load(), chart.load()]);
+// What the chart is asked for, whoever draws it: what was printed at this step?
+root.addEventListener("step", ({ detail }) => {
+  keep({ step: detail.step });
+  log.showStep(detail.step, detail.attempt ?? null);
+});
+
+// The curve and the lines are read in any order; then the socket goes on from where the lines end.
+const [cursor] = await Promise.all([log.open(place.line ?? null), chart.load()]);
 follow(topic, listener, cursor);
 if (place.step) {
-  log.showStep(Number(place.step));
+  if (!place.line) log.showStep(Number(place.step));
   chart.mark(Number(place.step));
 }
 

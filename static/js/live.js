@@ -34,15 +34,6 @@ export function follow(topic, listener, cursor = null) {
   subscribe();
 }
 
-/** Stop following a topic's log and start again after another cursor, after the page read lines anew. */
-export function moveTo(topic, cursor) {
-  const known = topics.get(topic);
-  if (!known) return;
-  known.cursor = cursor;
-  known.told = false;
-  subscribe();
-}
-
 function scan() {
   const present = new Set();
   for (const element of document.querySelectorAll("[data-topic]")) {

@@ -1,327 +1,401 @@
-// The log card: lines as text nodes only, at most 5,000 of them, following the newest until the reader scrolls away.
+// The log card: the newest lines as they come, older ones from what is kept, at most 5,000 of them in the page.
 
-import { Lines, readSearch, shown } from "./lib/lines.js";
-import { partsOf } from "./lib/styled.js";
+import { Lines, shown } from "./lib/lines.js";
+import { Incoming } from "./lib/live-lines.js";
+import { LogChoices } from "./logchoices.js";
+import { LogFind } from "./logfind.js";
+import { Rows } from "./logrows.js";
+import { LogTools } from "./logtools.js";
 
 const PAGE_LINES = 1000;
-const NEAR_END_PX = 24;
+const NEAR_EDGE_PX = 24;
+const BATCH_ROWS = 50;
+// Of a frame of the screen; the rest belongs to painting, and to the reader's hands.
+const DRAWING_MS = 8;
+// More than this cannot be read as it goes by: what waits beyond is passed over, and read from what is kept when wanted.
+const WAITING_LINES = 1000;
+const ENDS = ["succeeded", "failed", "stopped"];
 
 export class LogCard {
   /**
    * @param {HTMLElement} card
    * @param {{place: object, keep: (o: object) => void, onPick: (step: number, attempt: number) => void,
-   *          onLines: (lines: object[]) => void, restart: (cursor: string|null) => void}} page
+   *          onLines: (lines: object[]) => void}} page
    *
    * The card's data-by says who a line is from: its rank, or its pod where there are no ranks.
    */
   constructor(card, page) {
+    this.card = card;
     this.page = page;
-    this.url = card.dataset.url;
-    this.byPod = card.dataset.by === "pod";
     this.words = JSON.parse(document.getElementById("log-words").textContent);
     this.box = card.querySelector("#log");
-    this.empty = card.querySelector("#log-empty");
-    this.count = card.querySelector("#log-count");
+    this.note = card.querySelector("#log-note");
+    this.olderButton = card.querySelector("#log-older");
     this.followButton = card.querySelector("#log-follow");
-    this.level = card.querySelector("#log-level");
-    this.find = card.querySelector("#log-find");
-    this.card = card;
+    this.newerCount = card.querySelector("#log-newer");
     this.lines = new Lines();
-    this.elements = new Map();
-    this.before = null;
+    this.incoming = new Incoming(WAITING_LINES);
+    this.rows = new Rows(card.querySelector("#log-rows"), { byPod: card.dataset.by === "pod", words: this.words });
     this.following = true;
+    this.live = false; // whether what is shown ends where `incoming` begins
+    this.reach = 0; // the last line that was looked at, shown or not
+    this.before = null; // what to ask for older lines with; null where there are none
     this.newer = 0;
+    this.top = 0;
+    this.asked = 0; // pages asked for; only the answer to the last one counts
     this.picked = null;
-    this.hit = null;
-    this.filter = {
-      ranks: new Set((page.place.rank ?? "").split(",").filter(Boolean).map(Number)),
-      level: page.place.level ?? "",
-    };
-    this.search = {};
-    this.time = new Intl.DateTimeFormat(document.documentElement.lang, {
-      hour: "2-digit",
-      minute: "2-digit",
-      second: "2-digit",
-      hour12: false,
-      timeZone: document.documentElement.dataset.zone,
-    });
-    this.number = new Intl.NumberFormat(document.documentElement.lang);
-    this.more = this.#olderButton();
+    this.find = new LogFind(this);
+    this.choices = new LogChoices(this);
+    this.tools = new LogTools(this);
     this.#listen();
-    this.#showChoices();
   }
 
-  /** Read the newest lines; resolves to the cursor after them. */
-  async load(limit = PAGE_LINES) {
-    const found = await this.#fetch({ limit });
-    if (!found) return null;
+  /** Show the newest lines, or a line that a link named; resolves to the place from which the socket goes on. */
+  async open(line) {
+    if (line && (await this.goTo({ line }))) return null;
+    return (await this.load())?.cursor ?? null;
+  }
+
+  /**
+   * Read a page anew: the newest lines, or those around one ({line}, {at}, {step}). Resolves to the answer, null where
+   * there was none.
+   */
+  async load(where = {}) {
+    const answer = await this.ask({ limit: PAGE_LINES, ...where });
+    if (!answer) {
+      this.live ||= !this.lines.all.length; // the socket's lines are better than none
+      if (this.card.classList.contains("no-answer")) this.find.retry(() => this.load(where));
+      return null;
+    }
     this.lines.clear();
-    this.before = found.before;
-    this.page.onLines(this.lines.append(Lines.of(found.frames)).added);
-    this.#drawAll();
-    return found.cursor;
+    this.rows.clear();
+    this.unpick();
+    this.before = answer.before;
+    this.#takeNewer(answer);
+    this.#showEdges(answer.notice);
+    if (Object.keys(where).length) this.#follow(false);
+    else this.#toEnd();
+    this.find.told(answer.searched);
+    return answer;
   }
 
+  /** Lines that the socket brought. */
   add(frames) {
-    if (this.lines.cut) return this.#say(Lines.of(frames).length);
-    const { added, gone } = this.lines.append(Lines.of(frames));
-    this.page.onLines(added.filter((line) => !("gap" in line)));
-    const fragment = document.createDocumentFragment();
-    for (const line of added) this.#draw(line, fragment);
-    const old = gone ? this.#dropFirst(gone) : 0;
-    this.box.append(fragment);
-    if (this.following) this.#toEnd();
-    else if (old) this.box.scrollTop -= old;
-    this.#say(this.following ? 0 : added.length);
-    this.#showMore();
+    const heard = this.incoming.add(Lines.of(frames), (line) => shown(line, this.#wanted()));
+    const lines = heard.filter((line) => !("gap" in line));
+    this.page.onLines(lines);
+    if (!this.following) this.#count(lines.filter((line) => shown(line, this.#wanted())).length);
+    if (!this.following && this.incoming.skipped) this.live = false;
+    this.#planDrawing();
   }
 
-  /** Lines are missing here: say so, in the log and by number where it is known. */
+  /** Lines went by that were not sent: say so. They are kept, where their number is known. */
   addGap(count) {
-    const { added } = this.lines.append([{ gap: count }]);
-    this.#draw(added[0], this.box);
+    if (count !== null) return; // the numbers of the lines that come next say it
+    this.incoming.to = null; // the count may have begun anew
+    this.incoming.lines.push({ gap: null });
+    this.#planDrawing();
   }
 
-  /** Bring the line of a step into view and mark it. */
-  showStep(step, attempt = null) {
-    const line = this.lines.atStep(step, attempt);
-    if (line) this.#pick(line);
+  /** Go to what was printed at a step. */
+  async showStep(step, attempt = null) {
+    const near = this.lines.atStep(step, attempt);
+    if (near?.step === step) return this.pick(near);
+    await this.goTo({ step });
+  }
+
+  /** Read the lines around one and pick it; resolves to whether it is there. */
+  async goTo(where) {
+    const answer = await this.load(where);
+    if (!answer) return false;
+    const line = this.lines.byNumber(answer.at) ?? this.lines.all.find(({ n }) => n > answer.at);
+    if (answer.at === null || !line) {
+      this.find.say("step" in where ? this.words.noStep.replace("{n}", this.rows.number.format(where.step)) : this.words.noLine);
+      return false;
+    }
+    this.pick(line);
+    return true;
+  }
+
+  /** Ask for lines; says what is wrong where none come, and resolves to null then. */
+  async ask(parameters) {
+    const mine = ++this.asked;
+    this.box.setAttribute("aria-busy", "true");
+    const { answer, fault } = await this.#fetch(new URLSearchParams([...this.filters(), ...Object.entries(parameters)]));
+    if (mine !== this.asked) return null;
+    this.box.removeAttribute("aria-busy");
+    this.card.classList.toggle("no-answer", Boolean(fault));
+    this.find.fault(fault);
+    this.#showEdges();
+    return answer;
+  }
+
+  /** What is chosen, as the server is asked for it. */
+  filters() {
+    return [...this.choices.filters(), ...this.find.filters()];
+  }
+
+  /** Other lines are wanted: read them, around what was being read. */
+  async reload() {
+    this.incoming.drop();
+    const here = this.following ? null : (this.picked ?? this.firstInSight());
+    await this.load(here?.n ? { line: here.n } : {});
+    const line = here?.n ? this.lines.all.find(({ n }) => n >= here.n) : null;
+    if (line) this.bring(line);
+  }
+
+  async newest() {
+    if (!this.live || this.incoming.skipped) await this.load();
+    this.#follow(true);
+    this.#planDrawing();
+    this.#toEnd();
+  }
+
+  pause() {
+    if (this.following) this.#follow(false);
+  }
+
+  pick(line, { scroll = true } = {}) {
+    this.unpick();
+    this.picked = line;
+    this.rows.of(line)?.classList.add("picked");
+    this.tools.showTools(line);
+    this.page.keep({ line: line.n });
+    if (scroll) this.bring(line);
+  }
+
+  bring(line) {
+    const element = this.rows.of(line);
+    if (!element) return;
+    this.pause();
+    const middle = element.getBoundingClientRect().top - this.box.getBoundingClientRect().top - this.box.clientHeight / 2;
+    this.box.scrollTop += middle;
+    this.top = this.box.scrollTop;
+  }
+
+  lineOf(element) {
+    return element ? this.lines.byId(Number(element.dataset.id)) : undefined;
   }
 
   #listen() {
-    this.box.addEventListener("scroll", () => {
-      const atEnd = this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < NEAR_END_PX;
-      if (atEnd !== this.following && !this.lines.cut) this.#follow(atEnd);
-    });
-    this.box.addEventListener("click", (event) => this.#clicked(event.target.closest(".log-line")));
-    this.followButton.addEventListener("click", () => this.#newest());
-    this.level.addEventListener("change", () => this.#choose({ level: this.level.value }));
-    // The squares come anew when the gang gets its nodes: the card listens for them, and shows them what is chosen.
-    this.card.addEventListener("click", ({ target }) => target.dataset.rank && this.#toggle(Number(target.dataset.rank)));
-    document.body.addEventListener("htmx:oobAfterSwap", () => this.#showChoices());
-    this.find.addEventListener("input", () => this.#look());
-    this.find.addEventListener("keydown", (event) => event.key === "Enter" && this.#next(event.shiftKey ? -1 : 1));
-    document.addEventListener("keydown", (event) => {
-      if (event.key === "f" && !event.target.closest("input, textarea, select")) this.#newest();
-    });
-    if (this.page.place.find) {
-      this.find.value = this.page.place.find;
-    }
-  }
-
-  #toggle(rank) {
-    const ranks = new Set(this.filter.ranks);
-    if (!ranks.delete(rank)) ranks.add(rank);
-    this.#choose({ ranks });
-  }
-
-  #choose(changes) {
-    this.filter = { ...this.filter, ...changes };
-    this.page.keep({ rank: [...this.filter.ranks].sort((a, b) => a - b).join(","), level: this.filter.level });
-    this.#showChoices();
-    this.#drawAll();
-  }
-
-  #showChoices() {
-    this.level.value = this.filter.level;
-    for (const square of this.card.querySelectorAll("[data-rank]")) {
-      square.setAttribute("aria-pressed", String(this.filter.ranks.has(Number(square.dataset.rank))));
-    }
+    this.box.addEventListener("scroll", () => this.#scrolled());
+    this.box.addEventListener("click", (event) => this.#clicked(event));
+    // The end moves without a new line too: lines wrap anew, a font comes, a button above appears.
+    const end = new ResizeObserver(() => this.following && this.#toEnd());
+    end.observe(this.box);
+    end.observe(this.rows.parent);
+    this.followButton.addEventListener("click", () => (this.following ? this.pause() : this.newest()));
+    this.olderButton.addEventListener("click", () => this.older());
+    document.body.addEventListener("back-online", () => this.card.classList.contains("no-answer") && this.load());
   }
 
   // --- drawing ---
 
-  #drawAll() {
-    this.elements.clear();
-    const fragment = document.createDocumentFragment();
-    for (const line of this.lines.all) this.#draw(line, fragment);
-    this.box.replaceChildren(this.more, fragment);
-    this.#showMore();
-    if (this.following) this.#toEnd();
-    if (this.find.value) this.#look();
-    else this.#say(0);
+  #wanted() {
+    return { ...this.choices.filter, test: this.find.test };
   }
 
-  #draw(line, parent) {
-    if (!shown(line, this.filter)) return;
-    const element = "gap" in line ? this.#gap(line) : this.#line(line);
-    this.elements.set(line.id, element);
-    parent.append(element);
+  #planDrawing() {
+    if (this.planned || !this.following || !this.live) return;
+    this.planned = requestAnimationFrame(() => {
+      this.planned = null;
+      this.#drawSome();
+    });
   }
 
-  #line(line) {
-    const element = document.createElement("div");
-    element.className = `log-line ${line.level}`;
-    element.dataset.id = line.id;
-    if (line.step !== null) element.classList.add("has-step");
-    if (line.id === this.picked) element.classList.add("picked");
-    const step = line.step === null ? "" : this.number.format(line.step);
-    element.append(
-      cell("", this.time.format(line.at)),
-      cell("rank", this.byPod ? line.pod.split("-").at(-1) : (line.rank ?? "")),
-      cell("level", line.level),
-      cell("n", step),
-      textCell(line),
-    );
-    if (!this.byPod && line.rank !== null) element.children[1].prepend(cell("word", `${this.words.rank} `));
-    return element;
-  }
-
-  #gap({ gap }) {
-    const element = document.createElement("div");
-    element.className = "log-gap";
-    element.textContent = gap === null ? this.words.gap : this.words.gapOf.replace("{n}", this.number.format(gap));
-    return element;
-  }
-
-  /** Take the elements of lines that went; returns their height. */
-  #dropFirst() {
-    const first = this.lines.all[0].id;
-    const height = this.box.scrollHeight;
-    for (const [id, element] of this.elements) {
-      if (id >= first && first !== undefined) break;
-      element.remove();
-      this.elements.delete(id);
+  /** Draw waiting lines for as long as a frame of the screen allows, and go on in the next one. */
+  #drawSome() {
+    if (!this.following || !this.live) return;
+    const until = performance.now() + DRAWING_MS;
+    while (this.incoming.lines.length && performance.now() < until) {
+      const batch = this.incoming.take(BATCH_ROWS);
+      if (this.incoming.skipped) this.#startOver();
+      this.#append(batch);
+      this.#toEnd(); // lays the batch out, so that its time is known
     }
-    return height - this.box.scrollHeight;
+    this.#showEdges();
+    if (this.incoming.lines.length) this.#planDrawing();
+    else this.reach = Math.max(this.reach, this.incoming.to ?? 0);
+  }
+
+  /** More came than anybody could read: what was shown does not join what is drawn now. */
+  #startOver() {
+    this.incoming.skipped = false;
+    this.lines.clear();
+    this.rows.clear();
+    this.before = String(this.incoming.from);
+  }
+
+  #append(lines) {
+    const { added, gone } = this.lines.append(lines);
+    this.rows.append(added);
+    this.rows.remove(gone);
+    if (this.lines.all.length >= this.lines.cap) this.before = String(this.lines.first);
+    this.find.marks(added);
   }
 
   #toEnd() {
     this.box.scrollTop = this.box.scrollHeight;
+    this.top = this.box.scrollTop;
   }
 
   #follow(on) {
     this.following = on;
-    if (on) this.newer = 0;
     this.followButton.setAttribute("aria-pressed", String(on));
-    this.#say(0);
+    this.newer = on ? 0 : this.newer;
+    this.#count(0);
   }
 
-  #say(more) {
-    this.newer = this.following ? 0 : this.newer + more;
-    this.empty.hidden = this.lines.all.length > 0;
-    if (!this.lines.all.length && !this.empty.isConnected) this.box.append(this.empty);
-    if (this.search.test) return;
-    this.count.textContent = this.newer ? this.words.newer.replace("{n}", this.number.format(this.newer)) : "";
+  #count(more) {
+    this.newer += more;
+    this.newerCount.textContent = this.newer ? this.words.newer.replace("{n}", this.rows.number.format(this.newer)) : "";
+  }
+
+  #showEdges(notice) {
+    const none = !this.lines.all.length;
+    const busy = this.box.getAttribute("aria-busy") === "true";
+    const failed = this.card.classList.contains("no-answer");
+    const filtered = this.filters().length > 0;
+    const { loading, noneFits } = this.words;
+    this.note.hidden = !none;
+    if (none) this.note.textContent = busy ? loading : failed ? "" : filtered ? noneFits : this.note.dataset.none;
+    this.olderButton.hidden = !this.before || busy;
+    if (notice !== undefined) this.card.querySelector("#log-notice").textContent = notice ?? "";
+    const phase = this.rows.byPod ? "" : document.getElementById("state")?.dataset.phase;
+    this.card.querySelector("#log-end").hidden = none || !this.live || !ENDS.includes(phase);
   }
 
   // --- older and newer lines ---
 
-  #olderButton() {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "log-more";
-    button.textContent = this.words.older;
-    button.addEventListener("click", () => this.#older());
-    return button;
-  }
-
-  #showMore() {
-    if (!this.more.isConnected) this.box.prepend(this.more);
-    this.more.hidden = !this.before && !this.lines.trimmed;
-  }
-
-  async #older() {
-    this.#follow(false);
-    this.more.disabled = true;
-    if (this.lines.trimmed) {
-      // The place before what is left is not known: read as much as fits, and go on from there.
-      const cursor = await this.load(this.lines.cap);
-      if (cursor) this.page.restart(cursor);
-    } else {
-      const found = await this.#fetch({ before: this.before, limit: PAGE_LINES });
-      if (found) {
-        const height = this.box.scrollHeight;
-        this.before = found.before;
-        this.page.onLines(this.lines.prepend(Lines.of(found.frames)).added);
-        this.#drawAll();
-        this.box.scrollTop = this.box.scrollHeight - height;
+  async older() {
+    if (!this.before || this.box.getAttribute("aria-busy")) return;
+    this.pause();
+    const answer = await this.ask({ before: this.before, limit: PAGE_LINES });
+    if (!answer) return;
+    this.before = answer.before;
+    const lines = Lines.of(answer.frames);
+    this.page.onLines(lines.filter((line) => !("gap" in line)));
+    this.#inPlace(() => {
+      const { added, gone } = this.lines.prepend(lines);
+      this.rows.prepend(added);
+      this.rows.remove(gone);
+      if (gone.length) {
+        this.live = false;
+        this.reach = this.lines.last;
       }
-    }
-    this.more.disabled = false;
+      this.find.marks(added);
+    });
+    this.#showEdges(answer.notice);
+    this.find.told(answer.searched);
   }
 
-  async #newest() {
-    if (this.lines.cut) {
-      const cursor = await this.load();
-      this.page.restart(cursor);
+  /** Lines after those that are shown. */
+  async more() {
+    if (this.live || this.box.getAttribute("aria-busy")) return;
+    const answer = await this.ask({ after: this.reach, limit: PAGE_LINES });
+    if (!answer) return;
+    this.#inPlace(() => this.#takeNewer(answer));
+    this.#showEdges(answer.notice);
+  }
+
+  #takeNewer(answer) {
+    const lines = Lines.of(answer.frames);
+    this.page.onLines(lines.filter((line) => !("gap" in line)));
+    this.#append(lines);
+    this.reach = answer.searched ? answer.searched.to : (answer.last ?? answer.total);
+    if (!answer.newer) this.reach = Math.max(this.reach, answer.total);
+    this.#join();
+  }
+
+  /** Go on with what the socket brought, if it begins where the answer ended. */
+  #join() {
+    const { from, to } = this.incoming;
+    this.live = to === null || from <= this.reach + 1;
+    if (!this.live) return;
+    this.incoming.lines = this.incoming.lines.filter((line) => "gap" in line || line.n > this.reach);
+    this.incoming.skipped = false;
+    this.incoming.to = Math.max(to ?? 0, this.reach);
+    this.incoming.from ??= this.reach + 1;
+    this.#planDrawing();
+  }
+
+  /** Change the rows and leave what is being read where it is. */
+  #inPlace(change) {
+    const anchor = this.rows.of(this.firstInSight());
+    const was = anchor?.getBoundingClientRect().top;
+    change();
+    if (anchor?.isConnected) this.box.scrollTop += anchor.getBoundingClientRect().top - was;
+    this.top = this.box.scrollTop;
+  }
+
+  firstInSight() {
+    const edge = this.box.getBoundingClientRect().top;
+    const block = [...this.rows.parent.children].find((one) => one.getBoundingClientRect().bottom > edge);
+    const row = [...(block?.children ?? [])].find((one) => one.getBoundingClientRect().bottom > edge);
+    return this.lineOf(row) ?? this.lines.all.find((line) => "n" in line);
+  }
+
+  #scrolled() {
+    const { scrollTop, scrollHeight, clientHeight } = this.box;
+    const atEnd = scrollHeight - scrollTop - clientHeight < NEAR_EDGE_PX;
+    const up = scrollTop < this.top - 1;
+    this.top = scrollTop;
+    if (this.following) {
+      if (!atEnd && up) this.#follow(false);
+    } else if (atEnd && this.live) {
+      this.#follow(true);
+      this.#planDrawing();
+    } else if (atEnd) {
+      this.more();
+    } else if (up && scrollTop < clientHeight && !this.find.filters().length) {
+      this.older();
     }
-    this.#follow(true);
-    this.#toEnd();
   }
 
   async #fetch(parameters) {
     try {
-      const answer = await fetch(`${this.url}?${new URLSearchParams(parameters)}`, { headers: { Accept: "application/json" } });
-      return answer.ok ? await answer.json() : null;
+      const response = await fetch(`${this.card.dataset.url}?${parameters}`, { headers: { Accept: "application/json" } });
+      const body = await response.json();
+      return response.ok ? { answer: body } : { answer: null, fault: faultOf(body) || this.words.failed };
     } catch {
-      return null; // the socket brings the last lines as soon as it is back
+      return { answer: null, fault: this.words.failed };
     }
   }
 
-  // --- picking and finding ---
+  // --- picking ---
 
-  #clicked(element) {
-    if (!element || !getSelection().isCollapsed) return;
-    const line = this.lines.all.find(({ id }) => id === Number(element.dataset.id));
-    if (!line || line.step === null) return;
-    this.#pick(line, false);
-    this.page.onPick(line.step, line.attempt);
+  #clicked(event) {
+    const row = event.target.closest(".log-line, .log-gap");
+    const line = this.lineOf(row);
+    if (!line) return;
+    if (event.target.closest(".log-gap-show")) return this.goTo({ line: line.from });
+    if (event.target.closest(".log-cut")) return this.#showAll(line, event.target);
+    if ("gap" in line || event.target.closest("button, a") || !getSelection().isCollapsed) return;
+    this.pick(line, { scroll: false });
+    this.pause();
+    if (line.step !== null) this.page.onPick(line.step, line.attempt);
   }
 
-  #pick(line, scroll = true) {
-    this.elements.get(this.picked)?.classList.remove("picked");
-    this.picked = line.id;
-    const element = this.elements.get(line.id);
-    element?.classList.add("picked");
-    if (scroll && element) this.#bring(element);
-  }
-
-  #bring(element) {
-    this.#follow(false);
-    const middle = element.offsetTop - this.box.offsetTop - this.box.clientHeight / 2;
-    this.box.scrollTop = middle + (this.box.offsetParent === element.offsetParent ? 0 : this.box.offsetTop);
-  }
-
-  #look() {
-    this.search = readSearch(this.find.value);
-    this.page.keep({ find: this.find.value });
-    this.find.setAttribute("aria-invalid", String(Boolean(this.search.fault)));
-    for (const element of this.box.querySelectorAll(".hit")) element.classList.remove("hit");
-    if (this.search.step !== undefined) this.showStep(this.search.step);
-    if (!this.search.test) {
-      this.count.textContent = this.search.fault ? this.words.fault : "";
-      return;
+  async #showAll(line, button) {
+    button.disabled = true;
+    const url = this.card.dataset.lineUrl?.replace("/0", `/${line.n}`);
+    const response = line.look?.cut && url ? await fetch(url).catch(() => null) : null;
+    if (response?.ok) this.rows.showAll(line, await response.text());
+    else if (!line.look?.cut) this.rows.showAll(line, line.text);
+    else {
+      button.disabled = false;
+      this.find.say(this.words.failed);
     }
-    const hits = this.#hits();
-    for (const line of hits) this.elements.get(line.id)?.classList.add("hit");
-    this.count.textContent = this.words.found.replace("{n}", this.number.format(hits.length));
   }
 
-  #hits() {
-    return this.lines.all.filter((line) => !("gap" in line) && this.elements.has(line.id) && this.search.test?.(line.text));
-  }
-
-  /** Go to the next hit (or the one before), round the end. */
-  #next(direction) {
-    const hits = this.#hits();
-    if (!hits.length) return;
-    const here = hits.findIndex(({ id }) => id === this.hit);
-    const line = hits[(here + direction + hits.length) % hits.length];
-    this.hit = line.id;
-    this.#pick(line);
+  unpick() {
+    this.rows.of(this.picked)?.classList.remove("picked");
+    this.tools.hideTools();
+    this.picked = null;
   }
 }
 
-function cell(name, text) {
-  const element = document.createElement("span");
-  element.className = name;
-  element.textContent = text;
-  return element;
-}
-
-function textCell({ text, look }) {
-  const element = cell("text", "");
-  for (const part of partsOf(text, look?.styles)) element.append(part.names ? cell(part.names, part.text) : part.text);
-  return element;
+/** What an answer says is wrong. */
+function faultOf({ errors, detail }) {
+  return Object.values(errors ?? {}).flat().join(" ") || detail;
 }

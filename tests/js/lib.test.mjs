@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Backoff } from "../../static/js/lib/backoff.js";
 import { Curves, smooth } from "../../static/js/lib/curves.js";
-import { Lines, readSearch, savedStep, shown } from "../../static/js/lib/lines.js";
-import { readPlace, writePlace } from "../../static/js/lib/place.js";
+import { Lines, savedStep, shown } from "../../static/js/lib/lines.js";
+import { addressOf, placeIn, readPlace, writePlace } from "../../static/js/lib/place.js";
 import { Throttle } from "../../static/js/lib/throttle.js";
 
 test("waits double up to the limit and never fall below half", () => {
@@ -35,47 +35,53 @@ test("the first hint goes out at once, the rest four times a second, each name o
   assert.ok(told.slice(1).every(([, names]) => names.length === new Set(names).size));
 });
 
-const frame = (rank, ...lines) => ({ src: { rank, attempt: 2, pod: "p" }, lines });
+const frame = (rank, n, ...lines) => ({ src: { rank, attempt: 2, pod: "p" }, n, lines });
 
-test("lines keep their order, take rank and attempt from their source, and number no more than the cap", () => {
+test("lines keep their order and number, take rank and attempt from their source, and are no more than the cap", () => {
   const kept = new Lines(3);
-  kept.append(Lines.of([frame(1, [5e15, "INFO", null, 7, "a"], [6e15, "WARN", 4, null, "b"])]));
-  assert.deepEqual(kept.all.map(({ at, rank, attempt }) => [at, rank, attempt]), [[5e9, 1, 2], [6e9, 4, 2]]);
-  const { gone } = kept.append(Lines.of([frame(0, [7e15, "INFO", 0, 8, "c"], [8e15, "INFO", 0, 9, "d"])]));
-  assert.equal(gone, 1);
-  assert.equal(kept.all.map((line) => line.text).join(""), "bcd");
-  assert.ok(kept.trimmed);
-  kept.prepend(Lines.of([frame(0, [4e15, "INFO", 0, 1, "z"])]));
+  kept.append(Lines.of([frame(1, 41, [5e15, "INFO", null, 7, "a"], [6e15, "WARN", 4, null, "b"])]));
+  assert.deepEqual(kept.all.map(({ n, at, rank, attempt }) => [n, at, rank, attempt]), [[41, 5e9, 1, 2], [42, 6e9, 4, 2]]);
+  const { added, gone } = kept.append(Lines.of([frame(0, 43, [7e15, "INFO", 0, 8, "c"], [8e15, "INFO", 0, 9, "d"])]));
+  assert.deepEqual([added, gone].map((some) => some.map(({ text }) => text).join("")), ["cd", "a"]);
+  const before = kept.prepend(Lines.of([frame(0, 40, [4e15, "INFO", 0, 1, "z"])]));
   assert.equal(kept.all.map((line) => line.text).join(""), "zbc");
-  assert.ok(kept.cut, "the newest had to go: following must read anew");
+  assert.deepEqual(before.gone.map(({ n }) => n), [44]);
+  assert.deepEqual([kept.first, kept.last], [40, 43]);
+  const { added: left } = kept.append(Lines.of([frame(0, 50, ..."efghi".split("").map((text) => [1, "", 0, null, text]))]));
+  assert.equal(left.map(({ text }) => text).join(""), "ghi", "what is beyond the cap is not drawn at all");
 });
 
-test("a gap before a frame stands before its lines and no filter hides it", () => {
-  const lines = Lines.of([{ ...frame(0, [1, "INFO", 0, 1, "x"]), gap: { start: 0, end: 1 } }]);
-  assert.ok("gap" in lines[0]);
-  assert.ok(shown(lines[0], { ranks: new Set([9]), level: "ERROR" }));
+test("a filter's lines have a number each; a gap before a frame stands before its lines and no filter hides it", () => {
+  const frames = [{ src: { rank: 0 }, ns: [7, 12], lines: [[1, "", 0, 1, "x"], [2, "", 0, 2, "y"]], missing: 4 }];
+  const [gap, ...lines] = Lines.of([...frames, { ...frame(0, 20, [1, "", 0, 1, "z"]), gap: { start: 0, end: 1 } }]);
+  assert.deepEqual(gap, { gap: 4 });
+  assert.deepEqual(lines.map((line) => line.n ?? line.gap), [7, 12, null, 20]);
+  assert.ok(shown(gap, { ranks: new Set([9]), level: "ERROR", test: () => false }));
 });
 
-test("filters by rank and level; a line without a level counts as INFO", () => {
-  const line = (rank, level) => ({ rank, level, text: "" });
+test("determined#3542, clearml#181: a bar that goes on is one row, and no other source's line", () => {
+  const kept = new Lines();
+  const bar = (n, text, over = true) => Lines.of([{ src: { pod: "a", attempt: 1 }, n, lines: [[1, "", 0, null, text, over ? { over } : null]] }]);
+  kept.append(bar(1, " 10%", false));
+  kept.append(Lines.of([{ src: { pod: "b", attempt: 1 }, n: 2, lines: [[1, "", 1, null, "other"]] }]));
+  for (let n = 3; n < 10_003; n++) kept.append(bar(n, `${n}`));
+  assert.deepEqual(kept.all.map(({ text }) => text), ["other", "10002"]);
+});
+
+test("filters by rank, level and text; a line without a level counts as INFO", () => {
+  const line = (rank, level) => ({ rank, level, text: "loss" });
   const all = { ranks: new Set(), level: "" };
   assert.ok(shown(line(3, "DEBUG"), all));
   assert.ok(!shown(line(3, "INFO"), { ...all, ranks: new Set([0]) }));
+  assert.ok(shown(line(null, ""), { ...all, ranks: new Set([0]) }));
   assert.ok(shown(line(0, "ERROR"), { ranks: new Set([0]), level: "WARN" }));
   assert.ok(!shown(line(0, ""), { ranks: new Set(), level: "WARN" }));
-});
-
-test("a search is a step, an expression or plain text", () => {
-  assert.deepEqual(readSearch(" step: 120 "), { step: 120 });
-  assert.ok(readSearch("/lo+ss/i").test("LOOSS"));
-  assert.ok(readSearch("/(/").fault);
-  assert.ok(readSearch("Loss (").test("the loss ( is"));
-  assert.deepEqual(readSearch("  "), {});
+  assert.ok(!shown(line(0, ""), { ...all, test: (text) => text === "lr" }));
 });
 
 test("the line of a step is the first at or after it, of the attempt asked for", () => {
   const kept = new Lines();
-  kept.append(Lines.of([frame(0, [1, "", 0, null, "start"], [2, "", 0, 10, "ten"], [3, "", 0, 12, "twelve"])]));
+  kept.append(Lines.of([frame(0, 1, [1, "", 0, null, "start"], [2, "", 0, 10, "ten"], [3, "", 0, 12, "twelve"])]));
   assert.equal(kept.atStep(11).text, "twelve");
   assert.equal(kept.atStep(10, 2).text, "ten");
   assert.equal(kept.atStep(10, 1), null);
@@ -109,4 +115,12 @@ test("the address keeps what was chosen and nothing that is empty", () => {
   assert.equal(hash, "#rank=0,3&step=120&find=a+b%26c");
   assert.deepEqual(readPlace(hash), { rank: "0,3", step: "120", find: "a b&c" });
   assert.equal(writePlace({}), "");
+});
+
+test("a link to a line keeps its place at the log and what else is chosen", () => {
+  const at = { pathname: "/jobs/1/", search: "?tab=history&line=4", hash: "#log" };
+  assert.deepEqual(placeIn(at), { line: "4" });
+  assert.equal(addressOf(at, { line: 12 }), "/jobs/1/?tab=history&line=12#log");
+  assert.equal(addressOf(at, { line: 12, rank: "0" }), "/jobs/1/?tab=history&line=12#rank=0");
+  assert.equal(addressOf({ ...at, hash: "#step=1" }, {}), "/jobs/1/?tab=history");
 });

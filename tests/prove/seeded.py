@@ -83,12 +83,12 @@ def seed() -> Seeds:
     refused |= {"refused": objects[1], "warnings": [], "text": refusal}
     Draft.objects.filter(pk=cloned.pk).update(dry_run=refused)
     people = {role.value: world.people[role] for role in Role} | {"nobody": factories.user("nobody")}
-    cookies = {name: _cookie(user) for name, user in people.items()}
+    cookies = {name: cookie_of(user) for name, user in people.items()}
     more = {name: value for scene in SCENES for name, value in scene.seed(world, me).items()}
     return Seeds(cookies, **jobs, draft=draft, broken=broken, cloned=cloned, more=more)
 
 
-def _cookie(user: User) -> str:
+def cookie_of(user: User) -> str:
     client = Client()
     session_of(client, user)
     return str(client.session.session_key)
@@ -130,7 +130,7 @@ def _jobs(world: factories.World, me: User) -> dict[str, Job]:
         running_at=now - timedelta(minutes=3),
     )  # fmt: skip
     _history(running, STORY[Phase.RUNNING])
-    _ranks(running, 1, 2, now)
+    seat(running, 1, 2, now)
     _train(running, 1, range(1, 240), now)
     return {"running": running, "restarted": restarted, "failed": failed, "waiting": waiting, "silent": silent}
 
@@ -161,7 +161,7 @@ def _ended(world: factories.World, owner: User, name: str, phase: Phase, reason:
     last.update(reason=reason, reason_params=params)
     Job.objects.filter(pk=job.pk).update(ended_at=last.get().at)
     _train(job, 1, range(1, 90), now)
-    _ranks(job, 1, 2, now)
+    seat(job, 1, 2, now)
     JobRank.objects.filter(job=job, rank=1).update(phase="Failed", exit_code=3, message="Error", ended_at=now)
     return job
 
@@ -177,10 +177,10 @@ def _twice(job: Job, now: datetime) -> None:
     Job.objects.filter(pk=job.pk).update(created_at=now - timedelta(minutes=32))
     _train(job, 1, range(1, 200), now - timedelta(minutes=14))
     _train(job, 2, range(150, 310), now)
-    _ranks(job, 2, 4, now)
+    seat(job, 2, 4, now)
 
 
-def _ranks(job: Job, attempt: int, count: int, now: datetime) -> None:
+def seat(job: Job, attempt: int, count: int, now: datetime) -> None:
     for rank in range(count):
         pod = f"j-{job.pk.lower()}-worker-{rank - 1}" if rank else f"j-{job.pk.lower()}-master-0"
         JobRank.objects.create(

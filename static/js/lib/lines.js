@@ -1,10 +1,12 @@
-// The lines of a merged log that a page keeps: at most `cap`, in the order they were written to the buffer.
+// The lines of a log that a page keeps: at most `cap`, in their order, each once. A line's number is its place in the
+// whole log, counted from 1.
 
 const LEVELS = ["DEBUG", "INFO", "WARN", "ERROR"];
 
-/** @typedef {{id: number, at: number, level: string, rank: number|null, pod: string, attempt: number, step: number|null,
- *   text: string, look: {styles?: [number, number, string][], over?: boolean}|null}
- *   | {id: number, gap: number|null}} Line  `at` in milliseconds; `gap` counts missing lines, null where nobody knows */
+/** @typedef {{id: number, n: number, at: number, level: string, rank: number|null, pod: string, attempt: number,
+ *   step: number|null, text: string, look: {styles?: [number, number, string][], over?: boolean}|null}
+ *   | {id: number, gap: number|null, from?: number}} Line  `at` in milliseconds; `gap` counts missing lines, null where
+ *   nobody knows; `from` is the number of the first of them that can still be read */
 
 export class Lines {
   constructor(cap = 5000) {
@@ -12,51 +14,62 @@ export class Lines {
     /** @type {Line[]} */
     this.all = [];
     this.serial = 0;
-    this.trimmed = false; // older lines than these were here and had to go
-    this.cut = false; // newer ones
   }
 
   /** Lines of frames as the socket and REST send them. */
   static of(frames) {
     const found = [];
-    for (const { src, lines, gap } of frames) {
-      if (gap) found.push({ gap: null });
-      for (const [ns, level, rank, step, text, look] of lines) {
+    for (const { src, lines, gap, missing, n, ns } of frames) {
+      if (missing) found.push({ gap: missing });
+      else if (gap) found.push({ gap: null });
+      for (const [index, [at, level, rank, step, text, look]] of lines.entries()) {
         const from = { rank: rank ?? src.rank, pod: src.pod, attempt: src.attempt };
-        found.push({ at: ns / 1e6, level, ...from, step, text, look: look ?? null });
+        found.push({ n: ns ? ns[index] : n + index, at: at / 1e6, level, ...from, step, text, look: look ?? null });
       }
     }
     return found;
   }
 
-  /** Add newer lines; returns those added and how many of the oldest went. */
-  append(lines) {
-    const added = this.#named(lines);
-    this.all.push(...added);
-    const gone = Math.max(0, this.all.length - this.cap);
-    if (gone) {
-      this.all.splice(0, gone);
-      this.trimmed = true;
-    }
-    return { added: added.slice(-this.cap), gone };
+  get first() {
+    return this.all.find(isLine)?.n ?? null;
   }
 
-  /** Add older lines in front; returns those added and how many of the newest went. */
+  get last() {
+    return this.all.findLast(isLine)?.n ?? null;
+  }
+
+  /** Add newer lines; returns those added, and those that went: the oldest beyond the cap, and what was drawn over. */
+  append(lines) {
+    const gone = [];
+    const added = [];
+    for (const line of this.#named(lines)) {
+      if (line.look?.over) gone.push(...this.#takeDrawn(line));
+      this.all.push(line);
+      added.push(line);
+    }
+    const over = this.all.length - this.cap;
+    if (over > 0) gone.push(...this.all.splice(0, over));
+    const lost = new Set(gone.map(({ id }) => id));
+    return { added: lost.size ? added.filter(({ id }) => !lost.has(id)) : added, gone };
+  }
+
+  /** Add older lines in front; returns those added and the newest that had to go. */
   prepend(lines) {
     const added = this.#named(lines);
     this.all.unshift(...added);
-    const gone = Math.max(0, this.all.length - this.cap);
-    if (gone) {
-      this.all.splice(-gone, gone);
-      this.cut = true;
-    }
-    return { added, gone };
+    return { added, gone: this.all.length > this.cap ? this.all.splice(this.cap) : [] };
   }
 
   clear() {
     this.all = [];
-    this.trimmed = false;
-    this.cut = false;
+  }
+
+  byId(id) {
+    return this.all.find((line) => line.id === id);
+  }
+
+  byNumber(n) {
+    return this.all.find((line) => line.n === n);
   }
 
   /** The line that speaks of a step: the first at it or after it, of an attempt where one is named. */
@@ -73,32 +86,22 @@ export class Lines {
   #named(lines) {
     return lines.map((line) => ({ ...line, id: this.serial++ }));
   }
+
+  /** Take out the newest line of the same source: this one draws over it. */
+  #takeDrawn({ pod, attempt }) {
+    const index = this.all.findLastIndex((line) => line.pod === pod && line.attempt === attempt);
+    return index < 0 ? [] : this.all.splice(index, 1);
+  }
 }
 
-/** Whether a line is shown. `ranks` empty means all; `level` "" means every. Gaps always are. */
-export function shown(line, { ranks, level }) {
+const isLine = (line) => !("gap" in line);
+
+/** Whether a line is shown. `ranks` empty means all; `level` "" means every; `test` tries the text. Gaps always are. */
+export function shown(line, { ranks, level, test }) {
   if ("gap" in line) return true;
   if (ranks.size && line.rank !== null && !ranks.has(line.rank)) return false;
-  return !level || LEVELS.indexOf(line.level || "INFO") >= LEVELS.indexOf(level);
-}
-
-/** What was typed into the search field: a step, a test for lines, nothing, or a fault. */
-export function readSearch(text) {
-  const wanted = text.trim();
-  if (!wanted) return {};
-  const step = /^step:\s*(\d{1,15})$/i.exec(wanted);
-  if (step) return { step: Number(step[1]) };
-  const regex = /^\/(.+)\/(i?)$/.exec(wanted);
-  if (regex) {
-    try {
-      const pattern = new RegExp(regex[1], regex[2]);
-      return { test: (line) => pattern.test(line) };
-    } catch {
-      return { fault: true };
-    }
-  }
-  const lower = wanted.toLowerCase();
-  return { test: (line) => line.toLowerCase().includes(lower) };
+  if (level && LEVELS.indexOf(line.level || "INFO") < LEVELS.indexOf(level)) return false;
+  return !test || test(line.text);
 }
 
 /** The step of a line that says a checkpoint was saved, else null. */

@@ -1,4 +1,19 @@
-// What a page's scripts keep in the address: "#rank=0,3&level=WARN&step=120". Empty values are left out.
+// What a page's scripts keep in the address: "?line=4210#rank=0,3&level=WARN&step=120". Empty values are left out.
+
+/** All that an address says; the line of a log stands in its query, so that a link can end with "#log". */
+export function placeIn({ search, hash }) {
+  const line = new URLSearchParams(search).get("line");
+  return { ...readPlace(hash), ...(line && { line }) };
+}
+
+/** The address of a place on the same page. */
+export function addressOf({ pathname, search, hash }, { line, ...place }) {
+  const query = new URLSearchParams(search);
+  if (line) query.set("line", line);
+  else query.delete("line");
+  const text = query.toString();
+  return `${pathname}${text && `?${text}`}${writePlace(place) || (hash === "#log" ? hash : "")}`;
+}
 
 export function readPlace(hash) {
   const found = {};
