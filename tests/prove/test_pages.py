@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import itertools
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
@@ -93,7 +94,8 @@ def window(browser: Browser, site: str, session: str, variant: tuple[int, str, s
     width, language, theme = variant
     context = browser.new_context(viewport={"width": width, "height": 900}, timezone_id="Asia/Shanghai")
     cookies = {"sessionid": session, "django_language": language, "theme": theme}
-    context.add_cookies([{"name": k, "value": v, "url": site} for k, v in cookies.items() if v])
+    root = urljoin(site, "/")  # of a page's own address they would reach that page, and not its socket
+    context.add_cookies([{"name": k, "value": v, "url": root} for k, v in cookies.items() if v])
     context.add_init_script(_LISTEN)
     return context
 

@@ -58,10 +58,10 @@ def used_by(actor: Actor, uses: Sequence[Use]) -> list[Box]:
     boxes = [Box("rocket", use.name, use.state, use.url) for use in mine[:MOST_USES]]
     more, foreign = len(mine) - len(boxes), len(uses) - len(mine)
     if more:
-        boxes.append(Box("dots", ngettext("{n} more", "{n} more", more).format(n=more)))
+        boxes.append(Box("dots", ngettext("{n} more", "{n} more", more).format(n=formats.number_format(more))))
     if foreign:
         words = ngettext("{n} of another tenant", "{n} of other tenants", foreign)
-        boxes.append(Box("rocket", words.format(n=foreign)))
+        boxes.append(Box("rocket", words.format(n=formats.number_format(foreign))))
     return boxes
 
 
