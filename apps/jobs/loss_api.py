@@ -1,4 +1,4 @@
-"""The loss watch by REST: what it found, and the same use-cases as on the page."""
+"""The loss watch by REST, and why a job failed: the same use-cases as on the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from apps.accounts.types import Actor
 from apps.jobs import services
 from apps.jobs.models import Job
-from apps.jobs.services import losswatch
+from apps.jobs.services import failing, losswatch
 from apps.jobs.services.messages import PHASES
 from apps.jobs.services.rest import Busy, errors_of
 from apps.jobs.services.watched import told_plainly, watched
@@ -81,6 +81,28 @@ class DismissView(GenericAPIView[Job]):
         """Call the verdict a false alarm: checkpoints leave quarantine, and the watch begins anew."""
         losswatch.dismiss(_actor(request), job=_job(request, pk))
         return Response(_told(_job(request, pk)))
+
+
+class CauseSerializer(serializers.Serializer[Any]):
+    code = serializers.CharField(help_text="Does not change with the reader's language.")
+    xid = serializers.IntegerField(allow_null=True, help_text="The number of a GPU's error.")
+    rank = serializers.IntegerField(allow_null=True, help_text="Where it was seen first.")
+    node = serializers.CharField()
+    line = serializers.CharField(help_text="The line that told it; empty where a rank's end did.")
+    count = serializers.IntegerField()
+    text = serializers.CharField(help_text="What happened.")
+    advice = serializers.CharField(help_text="What to do.")
+
+
+class CausesView(GenericAPIView[Job]):
+    serializer_class = CauseSerializer
+    pagination_class = None
+
+    @extend_schema(operation_id="list_causes", responses=CauseSerializer(many=True))
+    def get(self, request: Request, pk: str) -> Response:
+        """What the end of a failed job is put down to, by its last log lines and its ranks' ends, the likeliest first;
+        empty for a job that has not failed, or where nothing tells."""
+        return Response(CauseSerializer(failing.told_plainly(failing.causes_of(_job(request, pk))), many=True).data)
 
 
 def _told(job: Job) -> dict[str, Any]:

@@ -38,6 +38,7 @@ api_patterns = [
     path("jobs/<str:pk>/points.csv", points_api.TableView.as_view(), name="job-points-csv"),
     path("jobs/<str:pk>/series", points_api.SeriesView.as_view(), name="job-series"),
     path("jobs/<str:pk>/why", why_api.WhyView.as_view(), name="job-why"),
+    path("jobs/<str:pk>/causes", loss_api.CausesView.as_view(), name="job-causes"),
     path("jobs/<str:pk>/watch", loss_api.WatchView.as_view(), name="job-watch"),
     path("jobs/<str:pk>/watch/dismiss", loss_api.DismissView.as_view(), name="job-watch-dismiss"),
     path("jobs/<str:pk>/stop", api.StopView.as_view(), name="job-stop"),

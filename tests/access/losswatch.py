@@ -13,6 +13,7 @@ LINES: dict[tuple[str, str], str] = {
     ("jobs:loss-watch", "POST"): "      302  404   403  302  302  403  302  404",
     ("jobs:loss-dismiss", "POST"): "    302  404   403  302  302  403  302  404",
     ("jobs:loss-again", "POST"): "      302  404   403  302  302  403  403  404",
+    ("api:job-causes", "GET"): "        401  404   200  200  200  200  200  404",
     ("api:job-watch", "GET"): "         401  404   200  200  200  200  200  404",
     ("api:job-watch", "PATCH"): "       401  404   403  200  200  403  200  404",
     ("api:job-watch-dismiss", "POST"): "401  404   403  200  200  403  200  404",

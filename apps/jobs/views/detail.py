@@ -19,6 +19,7 @@ from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.forms import WatchForm
 from apps.jobs.models import Job
 from apps.jobs.services import holding, loss_words
+from apps.jobs.services.failing import causes_of
 from apps.jobs.services.messages import PHASES
 from apps.jobs.services.overview import going_of
 from apps.jobs.services.pace import pace_of
@@ -73,6 +74,7 @@ def _state(request: HttpRequest, job: Job) -> dict[str, Any]:
         "nodes": nodes,
         "placed": [node for node, _ranks in nodes if node],
         "watched": watched(job),
+        "causes": causes_of(job),
         "may_submit": request.actor.may(Permission.JOB_SUBMIT, job.tenant_id),
         "registers": request.actor.may(Permission.MODEL_REGISTER, job.tenant_id) and may_have_checkpoint(job),
         "reason": found.sentences[0] if found else services.reason_of(job),

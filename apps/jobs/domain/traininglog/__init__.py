@@ -11,7 +11,7 @@ from apps.jobs.domain.traininglog.formats import FORMATS, Progress
 from apps.jobs.domain.traininglog.line import Line, Told
 from apps.jobs.domain.traininglog.marks import saved
 
-__all__ = ["CHECKPOINT", "MARKS", "Line", "LogReader", "Told"]
+__all__ = ["CHECKPOINT", "MARKS", "Line", "LogReader", "Told", "causes"]
 
 CHECKPOINT = "checkpoint"
 """The mark of a step whose checkpoint was saved."""
