@@ -20,13 +20,10 @@ function keep(changes) {
   history.replaceState(history.state, "", addressOf(location, place));
 }
 
-const chart = new LossChart(document.getElementById("loss"), {
-  place,
-  keep,
-  onPick: (step, attempt) => {
-    keep({ step });
-    log.showStep(step, attempt);
-  },
+const chart = new LossChart(document.getElementById("loss"), { place, keep });
+document.querySelector("[data-log]").addEventListener("step", ({ detail: { step, attempt } }) => {
+  keep({ step });
+  log.showStep(step, attempt);
 });
 const log = new LogCard(document.getElementById("log-card"), {
   place,

@@ -1,79 +1,342 @@
-// The loss card: one curve for each attempt, the newest in colour; the raw values faint behind their mean.
+// The chart card: the curves that a job has, each in a picture of its own over the same steps; any stretch of them is
+// read again exactly for the pixels it is drawn on. Other jobs' curves can stand beside.
 
-import uPlot from "../vendor/uplot/uPlot.esm.js";
-import { Curves, lowerBound, number } from "./lib/curves.js";
+import { line, odd, Panel } from "./chartpanel.js";
+import { offerJobs } from "./lib/chartcompare.js";
+import { savePicture } from "./lib/chartpicture.js";
+import { decode } from "./lib/columns.js";
+import { Curves } from "./lib/curves.js";
+import { Throttle } from "./lib/throttle.js";
 
 const DRAW_MS = 250;
-const MOST_POINTS = 20000;
+const RELOAD_MS = 2000;
+const POINTS_A_PIXEL = 8;
 const TABLE_ROWS = 500;
+const MOST_BESIDE = 4;
+const CHECKPOINT = "checkpoint";
+const COLOURS = ["--series-1", "--series-2", "--series-3", "--series-4", "--series-5"];
 
 export class LossChart {
-  /** @param {HTMLElement} card @param {{place: object, keep: (o: object) => void, onPick: (step: number, attempt: number) => void}} page */
+  /**
+   * @param {HTMLElement} card
+   * @param {{place: object, keep: (o: object) => void}} page
+   *
+   * A point that is chosen is told as the event `step` on the page's root, with `detail` {step, attempt}.
+   */
   constructor(card, page) {
     this.card = card;
     this.page = page;
+    this.words = card.dataset;
+    this.jobs = this.words.job.slice(0, this.words.job.lastIndexOf("/"));
     this.box = card.querySelector("#chart");
-    this.empty = card.querySelector("#chart-empty");
+    this.message = card.querySelector("#chart-empty");
     this.table = card.querySelector("#loss-table");
-    this.curves = new Curves();
+    this.series = [];
+    /** @type {Map<string, Panel>} */
+    this.panels = new Map();
     this.saves = new Set();
+    this.passed = new Set();
+    this.marked = null;
     this.weight = Number(page.place.smooth ?? 0.6);
     this.log = page.place.scale === "log";
-    this.marked = null;
-    this.planned = false;
-    this.number = new Intl.NumberFormat(document.documentElement.lang, { maximumSignificantDigits: 5 });
-    this.tip = document.createElement("div");
-    this.tip.className = "chart-tip";
-    this.tip.hidden = true;
-    this.box.append(this.tip);
+    this.shown = (page.place.curves ?? "").split(",").filter(Boolean);
+    const [from, to] = (page.place.steps ?? "").split("-").map(Number);
+    this.zoom = to > from ? [from, to] : null;
+    this.beside = (page.place.with ?? "").split(",").filter(Boolean).slice(0, MOST_BESIDE).map((id) => ({ id, name: id }));
+    this.asked = 0;
+    const number = new Intl.NumberFormat(document.documentElement.lang, { maximumSignificantDigits: 5 });
+    const tiny = new Intl.NumberFormat(document.documentElement.lang, { notation: "scientific", maximumSignificantDigits: 4 });
+    this.format = (value) => (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e9) ? tiny : number).format(value);
+    this.steps = new Intl.NumberFormat(document.documentElement.lang);
+    this.soon = new Throttle(() => this.#draw(), { every: DRAW_MS });
+    this.anew = new Throttle(() => this.load(), { every: RELOAD_MS });
     this.#listen();
   }
 
-  /** Read the whole curve, thinned to the width of the card. */
+  /** Read which curves there are, and what is shown of them for the pixels there are. */
   async load() {
+    const turn = ++this.asked;
     try {
-      const width = Math.max(300, Math.round(this.box.clientWidth));
-      const answer = await fetch(`${this.card.dataset.url}?series=loss&width=${width}`, { headers: { Accept: "application/json" } });
-      if (!answer.ok) return;
-      this.curves.load((await answer.json()).attempts);
+      this.series = await this.#json(`${this.words.job}/series`);
+      if (turn !== this.asked) return;
+      this.#arrange();
+      const width = Math.max(200, Math.round(this.box.clientWidth - 70));
+      const marks = this.#json(`${this.words.job}/points?series=${CHECKPOINT}&width=2000`);
+      await Promise.all([...this.panels.values()].map((panel) => this.#fill(panel, width, turn)));
+      for (const { steps } of (await marks).attempts) for (const step of steps) this.saves.add(step);
     } catch {
+      if (turn === this.asked && ![...this.panels.values()].some((panel) => panel.size)) this.#say("broken");
       return; // what is drawn stays; it is asked for again when the connection is back
     }
-    this.#soon();
+    if (turn === this.asked) this.#draw();
   }
 
   addFrames(frames) {
+    const known = new Set(this.series.map(({ name }) => name));
     for (const { src, points } of frames) {
       for (const [series, step, value] of points) {
-        if (series === "loss") this.curves.add(src.attempt, step, value);
+        if (series === CHECKPOINT) this.saves.add(step);
+        else if (!known.has(series) && !this.passed.has(series)) {
+          this.passed.add(series); // asked for once: some marks are kept like points and are no curves
+          this.anew.add("series");
+        }
+        const inside = !this.zoom || (step >= this.zoom[0] && step <= this.zoom[1]);
+        if (inside) this.panels.get(series)?.own?.add(src.attempt, step, value);
       }
     }
-    if (this.curves.size > MOST_POINTS) this.load();
-    else this.#soon();
+    const most = POINTS_A_PIXEL * this.box.clientWidth;
+    if ([...this.panels.values()].some((panel) => panel.size > most)) this.anew.add("points");
+    this.soon.add("points");
   }
 
   addSaves(steps) {
     for (const step of steps) this.saves.add(step);
-    this.#soon();
+    this.soon.add("saves");
   }
 
   /** Ring the point of a step. */
   mark(step, attempt = null) {
     this.marked = { step, attempt };
-    this.plot?.redraw(false);
+    for (const panel of this.panels.values()) panel.plot?.redraw(false);
   }
 
+  // --- what the panels ask ---
+
+  zoomed() {
+    return this.zoom;
+  }
+
+  /** The attempts that broke, as the head of the page says. */
+  get broken() {
+    return (document.getElementById("state")?.dataset.broke ?? "").split(" ").filter(Boolean).map(Number);
+  }
+
+  onZoom(from, to) {
+    const start = Math.max(0, Math.ceil(from));
+    const stop = Math.floor(to);
+    if (stop <= start) return;
+    this.#zoomTo([start, stop]);
+  }
+
+  onReset() {
+    this.#zoomTo(null);
+  }
+
+  onPick(step, attempt) {
+    this.mark(step, attempt);
+    this.card.closest("[data-topic]").dispatchEvent(new CustomEvent("step", { detail: { step, attempt } }));
+  }
+
+  say(text) {
+    this.card.querySelector("#chart-said").textContent = text;
+  }
+
+  onKey(event, panel) {
+    if (!panel.plot || event.ctrlKey || event.metaKey || event.altKey || event.target !== panel.box) return;
+    const { min, max } = panel.plot.scales.x;
+    const at = panel.at ?? Math.round((min + max) / 2);
+    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (move) {
+      panel.at = panel.own?.beside(at, move) ?? at;
+      panel.point(panel.at);
+    } else if (event.key === "Home" || event.key === "End") {
+      panel.at = panel.own?.nearest(event.key === "Home" ? min : max)?.step ?? at;
+      panel.point(panel.at);
+    } else if (event.key === "+" || event.key === "=") {
+      const half = (max - min) / 4;
+      this.onZoom(at - half, at + half);
+    } else if (event.key === "-") {
+      this.onZoom(min - (max - min) / 2, max + (max - min) / 2);
+    } else if (event.key === "0" || event.key === "Escape") {
+      this.onReset();
+    } else if (event.key === "Enter") {
+      const point = panel.own?.nearest(at);
+      if (point) this.onPick(point.step, point.attempt);
+    } else {
+      return;
+    }
+    event.preventDefault();
+  }
+
+  // --- reading ---
+
+  async #json(url) {
+    const answer = await fetch(url, { headers: { Accept: "application/json" } });
+    if (!answer.ok) throw new Error(`${answer.status}`);
+    return answer.json();
+  }
+
+  async #fill(panel, width, turn) {
+    const asked = new URLSearchParams({ series: panel.series.name, width });
+    if (this.zoom) {
+      asked.set("from", this.zoom[0]);
+      asked.set("to", this.zoom[1]);
+    }
+    const found = await Promise.all(
+      this.#jobs().map(async (job) => {
+        const answer = await fetch(`${job.url}/points?${asked}`, { headers: { Accept: "application/octet-stream" } });
+        if (!answer.ok && job.own) throw new Error(`${answer.status}`);
+        const curves = new Curves();
+        if (answer.ok) curves.load(decode(await answer.arrayBuffer()).attempts);
+        return { ...job, curves };
+      }),
+    );
+    if (turn === this.asked) panel.sources = found;
+  }
+
+  #jobs() {
+    const own = { job: this.words.id, url: this.words.job, label: this.words.name, colour: COLOURS[0], own: true };
+    const others = this.beside.map(({ id, name }, index) => ({
+      job: id, url: `${this.jobs}/${encodeURIComponent(id)}`, label: name, colour: COLOURS[index + 1], own: false,
+    }));
+    return [own, ...others];
+  }
+
+  // --- drawing ---
+
+  /** One panel for each curve that is chosen, in the order in which they are offered. */
+  #arrange() {
+    const names = this.series.map(({ name }) => name);
+    let chosen = this.shown.filter((name) => names.includes(name));
+    if (!chosen.length) chosen = names.slice(0, 1);
+    const wanted = this.series.filter(({ name }) => chosen.includes(name));
+    const order = wanted.map(({ name }) => name).join();
+    if (order !== [...this.panels.keys()].join()) {
+      for (const panel of this.panels.values()) panel.remove();
+      this.panels.clear();
+      for (const [index, one] of wanted.entries()) {
+        const box = document.createElement("div");
+        this.box.append(box);
+        this.panels.set(one.name, new Panel(box, one, this, index === 0));
+      }
+    }
+    this.#offer(chosen);
+    this.#legend();
+  }
+
+  #offer(chosen) {
+    const group = this.card.querySelector("#chart-series");
+    group.hidden = this.series.length < 2;
+    group.replaceChildren(
+      ...this.series.map(({ name, title }) => {
+        const button = line("button", title, "chip");
+        button.type = "button";
+        button.setAttribute("aria-pressed", String(chosen.includes(name)));
+        button.addEventListener("click", () => {
+          const now = chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name];
+          if (!now.length) return;
+          this.shown = now;
+          this.page.keep({ curves: now.join(",") });
+          this.load().then(() => group.querySelectorAll("button")[this.series.findIndex((one) => one.name === name)]?.focus());
+        });
+        return button;
+      }),
+    );
+  }
+
+  #legend() {
+    const list = this.card.querySelector("#chart-beside");
+    list.hidden = !this.beside.length;
+    list.replaceChildren(
+      ...this.#jobs().map(({ job, label, own }, index) => {
+        const item = line("li", "", `key key-${index + 1}`);
+        item.append(line("span", label, "cut"));
+        if (!own) {
+          const away = line("button", "×", "key-away");
+          away.type = "button";
+          away.setAttribute("aria-label", this.words.away.replace("{name}", label));
+          away.addEventListener("click", () => this.#compare(this.beside.filter(({ id }) => id !== job)));
+          item.append(away);
+        }
+        return item;
+      }),
+    );
+  }
+
+  #say(state) {
+    this.message.hidden = state === null;
+    for (const part of this.message.children) part.hidden = part.dataset.when !== state;
+  }
+
+  #draw(anew = false) {
+    const panels = [...this.panels.values()];
+    this.#say(panels.some((panel) => panel.size) ? null : "none");
+    for (const panel of panels) panel.draw(anew);
+    const drawn = panels.flatMap((panel) => panel.drawn ?? []).filter((one) => one.own);
+    const [, past, save, broke, odd] = this.card.querySelectorAll("#chart-keys .key");
+    past.hidden = !drawn.some((one) => !one.newest);
+    save.hidden = this.saves.size === 0;
+    broke.hidden = !this.broken.some((attempt) => drawn.some((one) => one.attempt === attempt));
+    odd.hidden = !drawn.some((one) => one.odd.length);
+    this.#fillTable();
+  }
+
+  #zoomTo(steps) {
+    this.zoom = steps;
+    this.page.keep({ steps: steps ? steps.join("-") : "" });
+    this.#showZoom();
+    for (const panel of this.panels.values()) panel.at = null;
+    this.load();
+  }
+
+  #showZoom() {
+    const bar = this.card.querySelector("#chart-zoom");
+    bar.hidden = !this.zoom;
+    const [from, to] = this.zoom ?? [0, 0];
+    bar.querySelector("output").textContent = this.words.range.replace("{from}", this.steps.format(from)).replace("{to}", this.steps.format(to));
+    const table = this.card.querySelector("#export-csv");
+    const asked = new URLSearchParams(this.zoom ? { from, to } : {});
+    table.href = `${this.words.job}/points.csv${asked.size ? `?${asked}` : ""}`;
+  }
+
+  // --- what stands around it ---
+
   #listen() {
+    this.#listenToScale();
     const range = this.card.querySelector("#smoothing");
-    const output = this.card.querySelector("output");
-    range.value = this.weight;
-    output.textContent = this.weight.toFixed(2);
-    range.addEventListener("input", () => {
-      this.weight = Number(range.value);
+    const output = this.card.querySelector("output[for]");
+    const show = () => {
       output.textContent = this.weight.toFixed(2);
+    };
+    range.value = this.weight;
+    range.addEventListener("input", () => {
+      const before = this.weight > 0;
+      this.weight = Number(range.value);
       this.page.keep({ smooth: this.weight });
-      this.#soon();
+      show();
+      if (before !== this.weight > 0) this.#draw(true);
+      else this.soon.add("smooth");
     });
+    show();
+    const toggle = this.card.querySelector("#loss-table-toggle");
+    toggle.addEventListener("click", () => {
+      this.table.hidden = !this.table.hidden;
+      toggle.setAttribute("aria-expanded", String(!this.table.hidden));
+      this.#fillTable();
+    });
+    this.card.querySelector("#chart-reset").addEventListener("click", () => this.onReset());
+    this.card.querySelector("#chart-again").addEventListener("click", () => {
+      this.#say("loading");
+      this.load();
+    });
+    this.card.querySelector("#export-png").addEventListener("click", () => savePicture(this));
+    offerJobs(this.card.querySelector("#chart-compare"), this.jobs, (job) => {
+      const known = job.id === this.words.id || this.beside.some(({ id }) => id === job.id);
+      if (!known && this.beside.length < MOST_BESIDE) this.#compare([...this.beside, job]);
+    });
+    if (this.beside.length) this.#nameBeside();
+    this.#showZoom();
+    let width = this.box.clientWidth;
+    new ResizeObserver(() => {
+      if (this.box.clientWidth === width) return;
+      width = this.box.clientWidth;
+      for (const panel of this.panels.values()) panel.resize();
+      this.anew.add("width");
+    }).observe(this.box);
+    new MutationObserver(() => this.#draw(true)).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
+  }
+
+  #listenToScale() {
     const scales = [...this.card.querySelectorAll("[data-scale]")];
     const show = () => {
       for (const button of scales) button.setAttribute("aria-pressed", String((button.dataset.scale === "log") === this.log));
@@ -83,222 +346,41 @@ export class LossChart {
         this.log = button.dataset.scale === "log";
         this.page.keep({ scale: this.log ? "log" : "" });
         show();
-        this.#build();
+        this.#draw(true);
       });
     }
     show();
-    const toggle = this.card.querySelector("#loss-table-toggle");
-    toggle.addEventListener("click", () => {
-      this.table.hidden = !this.table.hidden;
-      toggle.setAttribute("aria-expanded", String(!this.table.hidden));
-      this.#fillTable();
-    });
-    new ResizeObserver(() => this.plot?.setSize(this.#size())).observe(this.box);
-    new MutationObserver(() => this.#build()).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
   }
 
-  #soon() {
-    if (this.planned) return;
-    this.planned = true;
-    setTimeout(() => {
-      this.planned = false;
-      this.#draw();
-    }, this.plot ? DRAW_MS : 0);
-  }
-
-  #draw() {
-    const drawn = this.curves.drawn(this.weight);
-    this.empty.hidden = this.curves.size > 0;
-    this.drawn = drawn;
-    const [, past, save, broke] = this.card.querySelectorAll(".key");
-    past.hidden = drawn.length < 2;
-    save.hidden = this.saves.size === 0;
-    broke.hidden = !this.#broken().length;
-    if (!drawn.length) return;
-    const shape = drawn.map(({ attempt }) => attempt).join();
-    if (!this.plot || this.shape !== shape) this.#build();
-    else this.plot.setData(this.#data(drawn));
-    this.#fillTable();
-  }
-
-  #data(drawn) {
-    return uPlot.join(drawn.map(({ steps, values, means }) => [steps, values.map((v) => this.#fit(v)), means.map((v) => this.#fit(v))]));
-  }
-
-  /** A logarithm takes no zero and nothing below. */
-  #fit(value) {
-    return this.log && value !== null && value <= 0 ? null : value;
-  }
-
-  #size() {
-    return { width: Math.max(200, this.box.clientWidth - 24), height: this.box.clientHeight - 12 };
-  }
-
-  #build() {
-    const drawn = this.curves.drawn(this.weight);
-    if (!drawn.length) return;
-    this.shape = drawn.map(({ attempt }) => attempt).join();
-    this.plot?.destroy();
-    const css = getComputedStyle(document.documentElement);
-    // A light-dark() token resolves only where it is used as a colour.
-    const probe = document.createElement("span");
-    this.box.append(probe);
-    const colour = (name) => {
-      probe.style.color = `var(${name})`;
-      return getComputedStyle(probe).color;
-    };
-    this.colours = { now: colour("--series-1"), past: colour("--series-past"), grid: colour("--grid"), text: colour("--text-3"), red: colour("--red-solid"), ground: colour("--surface") };
-    probe.remove();
-    const axis = { stroke: this.colours.text, grid: { stroke: this.colours.grid, width: 1 }, ticks: { show: false }, font: `11px ${css.getPropertyValue("--sans")}` };
-    const series = drawn.flatMap(({ attempt }) => {
-      const stroke = attempt === this.curves.newest ? this.colours.now : this.colours.past;
-      return [
-        { stroke, width: 1, alpha: this.weight > 0 ? 0.35 : 1, points: { show: false }, spanGaps: true },
-        { stroke, width: 2, points: { show: false }, spanGaps: true },
-      ];
-    });
-    this.plot = new uPlot(
-      {
-        ...this.#size(),
-        scales: { x: { time: false }, y: { distr: this.log ? 3 : 1 } },
-        series: [{}, ...series],
-        axes: [
-          { ...axis, size: 28, values: (_, steps) => steps.map((step) => this.number.format(step)) },
-          { ...axis, size: 52, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : this.number.format(tick))) },
-        ],
-        cursor: { points: { show: false }, drag: { x: true, y: false } },
-        legend: { show: false },
-        hooks: { setCursor: [() => this.#point()], draw: [() => this.#decorate()] },
-      },
-      this.#data(drawn),
-      this.box,
-    );
-    this.plot.over.addEventListener("click", () => this.#picked());
-    this.plot.over.addEventListener("mouseleave", () => {
-      this.tip.hidden = true;
-    });
-  }
-
-  #under() {
-    const { left, idx } = this.plot.cursor;
-    return left < 0 || idx === null ? null : this.curves.nearest(this.plot.posToVal(left, "x"));
-  }
-
-  #point() {
-    const point = this.#under();
-    this.tip.hidden = point === null;
-    if (!point) return;
-    const { step, attempt, value } = point;
-    const words = this.card.dataset;
-    const shown = (one) => (one === null || one === undefined ? "NaN" : this.number.format(one));
-    const lines = [line("b", words.step.replace("{step}", this.number.format(step)))];
-    lines.push(line("div", words.tip.replace("{value}", shown(value)).replace("{mean}", shown(this.#mean(attempt, step)))));
-    if (this.curves.attempts.size > 1) lines.push(line("div", words.attempt.replace("{attempt}", attempt), "quiet"));
-    this.tip.replaceChildren(...lines);
-    const { left, top } = this.plot.cursor;
-    const right = left > this.plot.over.clientWidth - 190;
-    this.tip.style.left = `${left + this.plot.over.offsetLeft + (right ? -170 : 24)}px`;
-    this.tip.style.top = `${Math.max(4, top)}px`;
-  }
-
-  #mean(attempt, step) {
-    const curve = this.drawn?.find((one) => one.attempt === attempt);
-    return curve?.means[lowerBound(curve.steps, step)];
-  }
-
-  /** The attempts that broke, as the head of the page says, each with its last point. */
-  #broken() {
-    const told = document.getElementById("state")?.dataset.broke ?? "";
-    return told.split(" ").filter(Boolean).map(Number).flatMap((attempt) => {
-      const curve = this.drawn?.find((one) => one.attempt === attempt);
-      return curve?.steps.length ? [{ attempt, step: curve.steps.at(-1), value: curve.means.findLast((one) => one !== null) }] : [];
-    });
-  }
-
-  #picked() {
-    const point = this.#under();
-    if (!point) return;
-    this.mark(point.step, point.attempt);
-    this.page.onPick(point.step, point.attempt);
-  }
-
-  /** Checkpoints, values that are no number, and the ring of the chosen point. */
-  #decorate() {
-    const { ctx, bbox } = this.plot;
-    const size = devicePixelRatio;
-    const x = (step) => this.plot.valToPos(step, "x", true);
-    const inside = (at) => at >= bbox.left && at <= bbox.left + bbox.width;
-    const bottom = bbox.top + bbox.height;
-    ctx.save();
-    ctx.fillStyle = this.colours.now;
-    for (const at of [...this.saves].map(x).filter(inside)) triangle(ctx, at, bottom, 4.5 * size);
-    ctx.fillStyle = this.colours.red;
-    for (const { attempt, step, value } of this.#broken()) {
-      const at = x(step);
-      if (!inside(at) || value === undefined) continue;
-      ctx.save();
-      ctx.strokeStyle = this.colours.red;
-      ctx.setLineDash([3 * size, 3 * size]);
-      ctx.beginPath();
-      ctx.moveTo(at, bbox.top);
-      ctx.lineTo(at, bottom);
-      ctx.stroke();
-      ctx.restore();
-      ctx.beginPath();
-      ctx.arc(at, this.plot.valToPos(value, "y", true), 4 * size, 0, 2 * Math.PI);
-      ctx.fill();
-      ctx.font = `${11 * size}px ${getComputedStyle(document.documentElement).getPropertyValue("--sans")}`;
-      ctx.textAlign = "left";
-      ctx.textBaseline = "alphabetic";
-      ctx.fillText(this.card.dataset.broke.replace("{attempt}", attempt), at + 6 * size, bbox.top + 12 * size);
+  async #nameBeside() {
+    for (const job of this.beside) {
+      job.name = await this.#json(`${this.jobs}/${encodeURIComponent(job.id)}`).then(({ name }) => name, () => job.id);
     }
-    for (const { odd } of this.curves.attempts.values()) {
-      for (const at of odd.map(x).filter(inside)) ctx.fillRect(at - size, bbox.top, 2 * size, bbox.height);
-    }
-    const point = this.marked && this.curves.nearest(this.marked.step);
-    if (point && point.value !== null && inside(x(point.step))) {
-      ctx.beginPath();
-      ctx.arc(x(point.step), this.plot.valToPos(point.value, "y", true), 5 * size, 0, 2 * Math.PI);
-      ctx.fillStyle = this.colours.ground;
-      ctx.fill();
-      ctx.lineWidth = 2 * size;
-      ctx.strokeStyle = this.colours.now;
-      ctx.stroke();
-    }
-    ctx.restore();
+    this.#legend();
+  }
+
+  #compare(jobs) {
+    this.beside = jobs;
+    this.page.keep({ with: jobs.map(({ id }) => id).join(",") });
+    this.load();
   }
 
   /** The newest values as a table, for whoever cannot see the curve. */
   #fillTable() {
     if (this.table.hidden) return;
     const rows = [];
-    for (const { attempt, steps, values } of this.curves.drawn(0).reverse()) {
-      for (let index = steps.length - 1; index >= 0 && rows.length < TABLE_ROWS; index--) {
-        const row = document.createElement("tr");
-        for (const text of [attempt, this.number.format(steps[index]), number(values[index]) === null ? "NaN" : this.number.format(values[index])]) {
-          const cell = document.createElement("td");
-          cell.className = "num";
-          cell.textContent = text;
-          row.append(cell);
+    for (const panel of this.panels.values()) {
+      for (const { label, attempt, steps, values, odd: found } of (panel.drawn ?? []).toReversed()) {
+        const kinds = new Map(found.map((one) => [one.step, one.kinds]));
+        for (let index = steps.length - 1; index >= 0 && rows.length < TABLE_ROWS; index--) {
+          const name = this.beside.length ? `${panel.series.title} · ${label}` : panel.series.title;
+          const value = values[index] === null ? odd(kinds.get(steps[index])) : this.format(values[index]);
+          const row = document.createElement("tr");
+          row.append(line("td", name), ...[attempt, this.steps.format(steps[index]), value].map((text) => line("td", text, "num")));
+          rows.push(row);
         }
-        rows.push(row);
       }
     }
     this.table.querySelector("tbody").replaceChildren(...rows);
   }
-}
-
-function triangle(ctx, x, bottom, size) {
-  ctx.beginPath();
-  ctx.moveTo(x, bottom - 2 * size);
-  ctx.lineTo(x + size, bottom);
-  ctx.lineTo(x - size, bottom);
-  ctx.fill();
-}
-
-function line(tag, text, name = "") {
-  const element = document.createElement(tag);
-  element.className = name;
-  element.textContent = text;
-  return element;
 }

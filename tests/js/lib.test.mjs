@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Backoff } from "../../static/js/lib/backoff.js";
+import { decode, INFINITE, NAN } from "../../static/js/lib/columns.js";
 import { Curves, smooth } from "../../static/js/lib/curves.js";
 import { Lines, savedStep, shown } from "../../static/js/lib/lines.js";
 import { addressOf, placeIn, readPlace, writePlace } from "../../static/js/lib/place.js";
@@ -99,15 +100,46 @@ test("smoothing begins at the first value and leaves gaps alone", () => {
 
 test("a step told twice keeps its first value, a late one finds its place, NaN is a gap that is remembered", () => {
   const curves = new Curves();
-  curves.load([{ attempt: 1, steps: [1, 3], values: [3, 1] }]);
+  curves.load([{ attempt: 1, steps: [1, 3], values: [3, 1], odd: [], meanSteps: [1, 3], means: [3, 1] }]);
   assert.ok(!curves.add(1, 3, 99));
   assert.ok(curves.add(1, 2, 2));
-  assert.ok(curves.add(2, 2, "NaN"));
+  assert.ok(curves.add(2, 2, "Infinity"));
   assert.deepEqual(curves.attempts.get(1).values, [3, 2, 1]);
-  assert.deepEqual(curves.attempts.get(2), { steps: [2], values: [null], odd: [2] });
+  assert.deepEqual(curves.attempts.get(1).means, [3, 2, 1]);
+  assert.deepEqual(curves.attempts.get(2), { steps: [2], values: [null], odd: [{ step: 2, kinds: INFINITE }], meanSteps: [], means: [] });
   assert.equal(curves.newest, 2);
-  assert.deepEqual(curves.nearest(2), { attempt: 2, step: 2, value: null, distance: 0 });
+  assert.deepEqual(curves.nearest(2), { attempt: 2, step: 2, value: null, kinds: INFINITE, distance: 0 });
   assert.equal(curves.nearest(9).step, 3);
+  assert.equal(curves.beside(2, 1), null);
+  assert.equal(curves.beside(5, -1), 2);
+});
+
+/** A column as the server packs it: narrow, one attempt. */
+function packed(columns, start = 0) {
+  const head = new TextEncoder().encode(JSON.stringify({ start, stop: 99, width: 2, attempts: [{ attempt: 1, total: 9, columns: columns.length, wide: false }] }));
+  const bytes = new DataView(new ArrayBuffer(4 + head.length + 31 * columns.length));
+  bytes.setUint32(0, head.length, true);
+  for (const [index, byte] of head.entries()) bytes.setUint8(4 + index, byte);
+  let at = 4 + head.length;
+  for (const { first, after, values, mean, odd } of columns) {
+    bytes.setUint32(at, first, true);
+    for (const [index, one] of after.entries()) bytes.setUint16(at + 4 + 2 * index, one, true);
+    for (const [index, one] of [...values, mean].entries()) bytes.setFloat32(at + 10 + 4 * index, one, true);
+    bytes.setUint8(at + 30, odd);
+    at += 31;
+  }
+  return bytes.buffer;
+}
+
+test("a packed column keeps its spike, its mean and what was no number", () => {
+  const { attempts: [curve] } = decode(packed([
+    { first: 0, after: [7, 3, 9], values: [2, 1, 64, 2.5], mean: 4, odd: NAN },
+    { first: 10, after: [0, 0, 0], values: [Number.NaN, Number.NaN, Number.NaN, Number.NaN], mean: Number.NaN, odd: NAN },
+  ], 100));
+  assert.deepEqual(curve.steps, [100, 103, 107, 109, 110]);
+  assert.deepEqual(curve.values, [2, 64, 1, 2.5, null]);
+  assert.deepEqual(curve.odd, [{ step: 100, kinds: NAN }, { step: 110, kinds: NAN }]);
+  assert.deepEqual([curve.meanSteps, curve.means, curve.total], [[109], [4], 9]);
 });
 
 test("the address keeps what was chosen and nothing that is empty", () => {

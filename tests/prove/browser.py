@@ -148,6 +148,6 @@ def loss_table(page: Page) -> dict[int, dict[int, float]]:
         "rows => rows.map(r => [...r.cells].map(c => c.textContent))"
     )
     found: dict[int, dict[int, float]] = {}
-    for attempt, step, loss in rows:
+    for _curve, attempt, step, loss in rows:
         found.setdefault(int(attempt), {})[int(step.replace(",", ""))] = float(loss.replace(",", ""))
     return found

@@ -196,7 +196,10 @@ def _train(job: Job, attempt: int, steps: range, now: datetime) -> None:
     for step in steps:
         at = now - timedelta(seconds=0.5 * (steps.stop - step))
         loss = 1.6 + 1.7 * math.exp(-step / 90) + 0.05 * math.sin(step * 2.1)
-        readings.append(("loss", step, loss, at))
+        readings.append(("loss", step, loss + (0.9 if step == 170 else 0), at))
+        readings.append(("learning_rate", step, 3e-3 * min(1, step / 40) * (1 - step / 500), at))
+        readings.append(("grad_norm", step, math.nan if step == 120 else 0.9 + 0.2 * math.sin(step), at))
+        readings.append(("tokens_per_second", step, 21500 + 300 * math.cos(step / 3), at))
         lines = [_line(at, 0, step, f"Loss: {loss:.4f}, LR: 3e-3, Grad Norm: 0.91, Tokens/s: 21500")]
         if step % 50 == 0:
             lines.append(_line(at, 0, step, "Checkpoint saved in 0.1 s"))

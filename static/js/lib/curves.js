@@ -1,4 +1,7 @@
-// Curves of one series, one for each attempt, as the chart draws them.
+// The attempts of one series of one job, as the chart draws them: the points, which show every extreme, and the means of
+// the pixels' columns, from which the smoothed line is made.
+
+import { oddness } from "./columns.js";
 
 /** A value as JSON carries it: null where it is no number. */
 export const number = (value) => (typeof value === "number" && Number.isFinite(value) ? value : null);
@@ -18,28 +21,33 @@ export function smooth(values, weight) {
 
 export class Curves {
   constructor() {
-    /** @type {Map<number, {steps: number[], values: (number|null)[], odd: number[]}>} */
+    /** @type {Map<number, {steps: number[], values: (number|null)[], odd: {step: number, kinds: number}[], meanSteps: number[], means: (number|null)[]}>} */
     this.attempts = new Map();
   }
 
-  /** Everything anew, as REST gives it. */
+  /** Everything anew, as `decode` gives it. */
   load(attempts) {
     this.attempts.clear();
-    for (const { attempt, steps, values } of attempts) {
-      const odd = steps.filter((_, index) => number(values[index]) === null);
-      this.attempts.set(attempt, { steps: steps.slice(), values: values.map(number), odd });
+    for (const { attempt, steps, values, odd, meanSteps, means } of attempts) {
+      this.attempts.set(attempt, { steps, values, odd, meanSteps, means });
     }
   }
 
   /** Add a live point. A step told twice keeps its first value; one that comes late is put in its place. */
   add(attempt, step, value) {
-    if (!this.attempts.has(attempt)) this.attempts.set(attempt, { steps: [], values: [], odd: [] });
-    const { steps, values, odd } = this.attempts.get(attempt);
+    if (!this.attempts.has(attempt)) this.attempts.set(attempt, { steps: [], values: [], odd: [], meanSteps: [], means: [] });
+    const { steps, values, odd, meanSteps, means } = this.attempts.get(attempt);
     const at = steps.length === 0 || step > steps.at(-1) ? steps.length : lowerBound(steps, step);
     if (steps[at] === step) return false;
     steps.splice(at, 0, step);
     values.splice(at, 0, number(value));
-    if (number(value) === null) odd.push(step);
+    if (number(value) === null) {
+      odd.push({ step, kinds: oddness(value) });
+    } else {
+      const place = lowerBound(meanSteps, step);
+      meanSteps.splice(place, 0, step);
+      means.splice(place, 0, value);
+    }
     return true;
   }
 
@@ -53,28 +61,38 @@ export class Curves {
     return size;
   }
 
-  /** Attempts in order, each with its smoothed values. */
+  /** Attempts in order, each with its smoothed means. */
   drawn(weight) {
     return [...this.attempts]
       .sort(([a], [b]) => a - b)
-      .map(([attempt, { steps, values, odd }]) => ({ attempt, steps, values, odd, means: smooth(values, weight) }));
+      .map(([attempt, curve]) => ({ ...curve, attempt, means: smooth(curve.means, weight) }));
   }
 
   /** The point of any attempt whose step is nearest; the newest attempt wins a tie. */
   nearest(step) {
     let best = null;
-    for (const [attempt, { steps, values }] of [...this.attempts].sort(([a], [b]) => b - a)) {
+    for (const [attempt, { steps, values, odd }] of [...this.attempts].sort(([a], [b]) => b - a)) {
       if (!steps.length) continue;
       const right = lowerBound(steps, step);
       for (const index of [right - 1, right]) {
         if (index < 0 || index >= steps.length) continue;
         const distance = Math.abs(steps[index] - step);
         if (best === null || distance < best.distance) {
-          best = { attempt, step: steps[index], value: values[index], distance };
+          const kinds = odd.find((one) => one.step === steps[index])?.kinds ?? 0;
+          best = { attempt, step: steps[index], value: values[index], kinds, distance };
         }
       }
     }
     return best;
+  }
+
+  /** The point of the newest attempt before (-1) or after (1) a step; null behind its ends. */
+  beside(step, direction) {
+    const curve = this.attempts.get(this.newest);
+    if (!curve) return null;
+    const right = lowerBound(curve.steps, step);
+    const index = direction < 0 ? right - 1 : right + (curve.steps[right] === step ? 1 : 0);
+    return curve.steps[index] ?? null;
   }
 }
 
