@@ -40,6 +40,7 @@ NAVIGATION: list[tuple[str | Promise, list[tuple[str, Promise, str, Permission |
         [
             ("fleet:overview", gettext_lazy("Fleet"), "layout-grid", Permission.CLUSTER_VIEW),
             ("clusters:list", gettext_lazy("Clusters"), "server-2", Permission.CLUSTER_VIEW),
+            ("readers:list", gettext_lazy("Log readers"), "regex", Permission.LOG_READERS_VIEW),
             ("audit:list", gettext_lazy("Audit"), "list-search", Permission.AUDIT_VIEW),
         ],
     ),

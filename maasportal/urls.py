@@ -44,6 +44,7 @@ urlpatterns = [
     path("", include("apps.clusters.urls")),
     path("", include(clusters.fleet_patterns)),
     path("", include("apps.jobs.urls")),
+    path("", include(jobs.reader_patterns)),
     path("", include("apps.notices.urls")),
     path("", include("apps.portal.urls")),
     path("", include("apps.quotas.urls")),

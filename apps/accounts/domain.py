@@ -30,6 +30,8 @@ class Permission(StrEnum):
     JOB_CONTROL_ANY = "job.control-any"
     CLUSTER_VIEW = "cluster.view"
     CLUSTER_REGISTER = "cluster.register"
+    LOG_READERS_VIEW = "log-readers.view"
+    LOG_READERS_MANAGE = "log-readers.manage"
     TENANT_VIEW = "tenant.view"
     TENANT_ASK = "tenant.ask"
     TENANT_DECIDE = "tenant.decide"
@@ -67,6 +69,8 @@ GRANTS: dict[Permission, frozenset[Role]] = {
     Permission.JOB_CONTROL_ANY: frozenset({_T, _O}),
     Permission.CLUSTER_VIEW: _EVERYONE,
     Permission.CLUSTER_REGISTER: frozenset({_O}),
+    Permission.LOG_READERS_VIEW: _EVERYONE,
+    Permission.LOG_READERS_MANAGE: frozenset({_O}),
     Permission.TENANT_VIEW: _EVERYONE,
     Permission.TENANT_ASK: frozenset({_T, _O}),
     Permission.TENANT_DECIDE: frozenset({_O}),

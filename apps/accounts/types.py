@@ -87,6 +87,8 @@ MISSING: dict[Permission, Promise] = {
     Permission.CLUSTER_VIEW: _("You may not see clusters. Ask a platform operator."),
     Permission.TENANT_VIEW: _("You may not see this tenant. Ask its team admin."),
     Permission.CLUSTER_REGISTER: _("Only platform operators add, change and remove clusters."),
+    Permission.LOG_READERS_VIEW: _("You may not see how logs are read. Ask a platform operator."),
+    Permission.LOG_READERS_MANAGE: _("Only platform operators add, change and remove readers of logs."),
     Permission.TENANT_ASK: _("Only team admins and platform operators ask for a tenant."),
     Permission.TENANT_DECIDE: _("Only platform operators decide on a new tenant."),
     Permission.TENANT_PROVISION: _("Only platform operators provision tenants."),

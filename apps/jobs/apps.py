@@ -12,8 +12,7 @@ class JobsConfig(AppConfig):
         from apps.jobs import moves
         from apps.jobs.domain import manifests
         from apps.jobs.domain.phases import Phase
-        from apps.jobs.domain.traininglog import LogReader
-        from apps.jobs.services import background, holding, loss_words, losswatch, messages, reading, waiting
+        from apps.jobs.services import background, holding, loss_words, losswatch, messages, readers, reading, waiting
         from apps.notices import services as notices
         from apps.quotas import services as quotas
         from apps.secrets import services as secrets
@@ -25,7 +24,7 @@ class JobsConfig(AppConfig):
                 label=manifests.JOB_LABEL,
                 task="jobs.reconcile_job",
                 topic=lambda job_id: f"job.{job_id}",
-                reader=LogReader,
+                reader=readers.log_reader,
                 figures_task=losswatch.TASK,
                 known=background.known_jobs,
                 unsettled=background.unsettled_jobs,
@@ -45,6 +44,7 @@ class JobsConfig(AppConfig):
         audit.register_words("draft.begun", template=messages.template_name)
         audit.register_words("job.loss-tripped", why=loss_words.finding_text)
         audit.register_words("job.loss-set", watch=loss_words.preset_name)
+        audit.register_target("log-reader", readers.TARGET)
         audit.register_system("reconcile", _("Job control"))
         audit.register_system("losswatch", _("Loss watch"))
         audit.register_target(

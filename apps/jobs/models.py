@@ -202,6 +202,19 @@ class Draft(models.Model):
         return self.document.get(key, default)
 
 
+class LogPattern(models.Model):
+    """A reader of training logs that an operator wrote (`domain.traininglog.readers`)."""
+
+    name = models.CharField(max_length=60, unique=True)
+    pattern = models.CharField(max_length=1000)
+    is_on = models.BooleanField(default=True)
+    changed_by = models.ForeignKey("accounts.User", null=True, on_delete=models.PROTECT, related_name="+")
+    changed_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["name"]
+
+
 class IdempotencyKey(models.Model):
     """The first answer to a request that named a key; the same request again gets the same job."""
 

@@ -1,6 +1,7 @@
 from django.urls import path
 
-from apps.jobs import api, loss_api, points_api, views, why_api
+from apps.jobs import api, loss_api, points_api, readers_api, views, why_api
+from apps.jobs.views import readers
 
 app_name = "jobs"
 
@@ -27,7 +28,21 @@ urlpatterns = [
     path("drafts/<uuid:draft_id>/discard", views.discard, name="draft-discard"),
 ]
 
+reader_patterns = (
+    [
+        path("log-readers/", readers.listed, name="list"),
+        path("log-readers/new", readers.reader, name="new"),
+        path("log-readers/try", readers.tried, name="try"),
+        path("log-readers/<int:pk>", readers.reader, name="edit"),
+        path("log-readers/<int:pk>/remove", readers.remove, name="remove"),
+    ],
+    "readers",
+)
+
 api_patterns = [
+    path("log-readers", readers_api.ReadersView.as_view(), name="log-readers"),
+    path("log-readers/try", readers_api.TryView.as_view(), name="log-readers-try"),
+    path("log-readers/<int:pk>", readers_api.ReaderView.as_view(), name="log-reader"),
     path("jobs", api.JobsView.as_view(), name="jobs"),
     path("jobs/<str:pk>", api.JobView.as_view(), name="job"),
     path("jobs/<str:pk>/ranks", api.RanksView.as_view(), name="job-ranks"),

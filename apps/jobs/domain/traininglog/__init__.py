@@ -6,8 +6,11 @@ sentence in which the word loss stands is no point.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from itertools import chain
+
 from apps.jobs.domain.traininglog.causes import causes, faults
-from apps.jobs.domain.traininglog.formats import FORMATS, Progress
+from apps.jobs.domain.traininglog.formats import FORMATS, Format, Progress
 from apps.jobs.domain.traininglog.line import Line, Told
 from apps.jobs.domain.traininglog.marks import saved
 
@@ -21,10 +24,12 @@ STEP_LIMIT = 2**63 - 1
 
 
 class LogReader:
-    """Reads one container's lines in their order: some forms say a step only together with a line before."""
+    """Reads one container's lines in their order: some forms say a step only together with a line before. `more` gives
+    the forms that count besides ours at this moment."""
 
-    def __init__(self) -> None:
+    def __init__(self, more: Callable[[], Sequence[Format]] = tuple) -> None:
         self._progress = Progress()
+        self._more = more
 
     def read(self, line: Line) -> Told:
         told = self._figures(line)
@@ -35,7 +40,7 @@ class LogReader:
         return Told(told.step, told.values, happened, told.marks) if is_step else Told(events=happened)
 
     def _figures(self, line: Line) -> Told:
-        for form in FORMATS:
+        for form in chain(FORMATS, self._more()):
             told = form(line, self._progress)
             if told is not None:
                 return told

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 NUMBER = r"[+-]?(?:nan|inf(?:inity)?|(?:\d+(?:,\d{3})+|\d+)(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)"
 _NUMBER = re.compile(NUMBER, re.IGNORECASE)
 
-_SERIES = {
+SERIES = {
     "loss": "loss",
     "lm loss": "loss",
     "eval loss": "eval_loss",
@@ -34,7 +34,7 @@ def named(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
     """The pairs of name and text that are known series with a number."""
     found: dict[str, float] = {}
     for name, text in pairs:
-        series = _SERIES.get(name.strip().lower().replace("_", " "))
+        series = SERIES.get(name.strip().lower().replace("_", " "))
         value = number(text) if series else None
         if series and value is not None:
             found[series] = value

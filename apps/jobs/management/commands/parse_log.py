@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +15,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.clusters import services as clusters
 from apps.jobs.domain.traininglog import LogReader
+from apps.jobs.domain.traininglog.formats import Format
+from apps.jobs.services.readers import stored
 from apps.streams import services as streams
 
 CHUNK = 1 << 20
@@ -37,13 +39,15 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", help="path of the log, - for standard input")
         parser.add_argument("--json", action="store_true", help="one JSON object: lines, points, events, levels")
+        parser.add_argument("--readers", action="store_true", help="by the readers in the database too")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             with ExitStack() as stack:
                 named = options["file"] != "-"
                 file = stack.enter_context(Path(options["file"]).open("rb")) if named else sys.stdin.buffer
-                parsed = parse(iter(partial(file.read, CHUNK), b""))
+                more = tuple(stored().values()) if options["readers"] else ()
+                parsed = parse(iter(partial(file.read, CHUNK), b""), more)
         except OSError as error:
             raise CommandError(f"{options['file']}: {error.strerror}", returncode=2) from error
         if options["json"]:
@@ -52,8 +56,9 @@ class Command(BaseCommand):
             self.stdout.writelines(_told(parsed))
 
 
-def parse(chunks: Iterable[bytes]) -> Parsed:
-    parsed, reader = Parsed(), LogReader()
+def parse(chunks: Iterable[bytes], more: Sequence[Format] = ()) -> Parsed:
+    """`more` are forms besides our own."""
+    parsed, reader = Parsed(), LogReader(lambda: more)
     for line in clusters.read_lines(chunks):
         parsed.lines += 1
         if line.level:
