@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHES = ("list", "submit", "gateway", "stack", "cluster", "watch", "watch-real", "watch-hint", "chart")
+BENCHES = ("list", "submit", "gateway", "stack", "cluster", "watch", "watch-real", "watch-hint", "chart", "viewer")
 
 
 def main(names: list[str]) -> int:

@@ -26,7 +26,6 @@ from deploy.testbed import SERVER_ONLY, control_plane
 from tests.needs import require
 
 if TYPE_CHECKING:
-    from tests.prove.seeded import Seeds
     from tests.prove.stack import Stack
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +35,7 @@ QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 class Portal:
     """The portal as it is served; it can be ended and started again at the same address."""
 
-    def __init__(self, url: str, seeds: Seeds, env: dict[str, str]) -> None:
+    def __init__(self, url: str, seeds: Any, env: dict[str, str]) -> None:
         self.url, self.seeds, self._env = url, seeds, env
         self._server: subprocess.Popen[bytes] | None = None
 
@@ -90,7 +89,7 @@ def portal(
     with django_db_blocker.unblock():
         seeds = seeding()
         database = connection.settings_dict["NAME"]
-    env = _environment(database, tmp_path_factory.mktemp("static"))
+    env = environment_of(database, tmp_path_factory.mktemp("static"))
     subprocess.run([sys.executable, "manage.py", "collectstatic", "--noinput", "-v0"], cwd=ROOT, env=env, check=True)
     served = Portal(env["MAAS_BASE_URL"], seeds, env)
     try:
@@ -102,7 +101,7 @@ def portal(
             call_command("flush", interactive=False, verbosity=0)
 
 
-def _environment(database: str, static: Path) -> dict[str, str]:
+def environment_of(database: str, static: Path) -> dict[str, str]:
     """As in production, but on the tests' database; static files are collected anew."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

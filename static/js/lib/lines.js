@@ -23,8 +23,18 @@ export class Lines {
       if (missing) found.push({ gap: missing });
       else if (gap) found.push({ gap: null });
       for (const [index, [at, level, rank, step, text, look]] of lines.entries()) {
-        const from = { rank: rank ?? src.rank, pod: src.pod, attempt: src.attempt };
-        found.push({ n: ns ? ns[index] : n + index, at: at / 1e6, level, ...from, step, text, look: look ?? null });
+        found.push({
+          id: -1,
+          n: ns ? ns[index] : n + index,
+          at: at / 1e6,
+          level,
+          rank: rank ?? src.rank,
+          pod: src.pod,
+          attempt: src.attempt,
+          step,
+          text,
+          look: look ?? null,
+        });
       }
     }
     return found;
@@ -84,7 +94,8 @@ export class Lines {
   }
 
   #named(lines) {
-    return lines.map((line) => ({ ...line, id: this.serial++ }));
+    for (const line of lines) line.id = this.serial++;
+    return [...lines];
   }
 
   /** Take out the newest line of the same source: this one draws over it. */
