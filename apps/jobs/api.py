@@ -24,6 +24,7 @@ from apps.jobs import services
 from apps.jobs.models import Job, JobRank
 from apps.jobs.services import holding, loss_words
 from apps.jobs.services.messages import PHASES
+from apps.jobs.services.network import slow_network
 from apps.jobs.services.registering import register_model
 from apps.jobs.services.rest import Busy, errors_of
 from apps.quotas import services as quotas
@@ -55,6 +56,18 @@ class JobSerializer(serializers.ModelSerializer[Job]):
 
     def get_reason(self, job: Job) -> str:
         return services.reason_text(job.reason, job.reason_params) if job.reason else ""
+
+
+class OneJobSerializer(JobSerializer):
+    slow_network = serializers.SerializerMethodField(
+        help_text="nccl_sockets: NCCL sends between nodes without RDMA; nccl_staged: without GPUDirect; null: neither."
+    )
+
+    class Meta(JobSerializer.Meta):
+        fields = (*JobSerializer.Meta.fields, "slow_network")  # type: ignore[assignment]
+
+    def get_slow_network(self, job: Job) -> str | None:
+        return slow_network(job)
 
 
 class SubmitSerializer(serializers.Serializer[Any]):
@@ -99,12 +112,12 @@ class JobsView(GenericAPIView[Job]):
 
 
 class JobView(GenericAPIView[Job]):
-    serializer_class = JobSerializer
+    serializer_class = OneJobSerializer
 
     @extend_schema(operation_id="get_job")
     def get(self, request: Request, pk: str) -> Response:
         """One job."""
-        return Response(JobSerializer(_job(request, pk)).data)
+        return Response(OneJobSerializer(_job(request, pk)).data)
 
 
 class RanksView(GenericAPIView[JobRank]):

@@ -74,7 +74,7 @@ Owners = Mapping[tuple[int, str], Owner]
 
 class Told(Protocol):
     """What a log line says its step came to, by series; `step` is None where it says none. `marks` are kept like values
-    and are no curves."""
+    and are no curves; those without a step stand at 0."""
 
     @property
     def step(self) -> int | None: ...

@@ -287,8 +287,8 @@ class Follower:
         look = streams.Look(parsed.styles, line.over) if parsed.styles or line.over else None
         batch.lines.append(streams.LogLine(line.at, parsed.level, rank, step, parsed.text, look))
         at = datetime.fromtimestamp(line.at / 1e9, UTC)
-        if told and told.step is not None:
-            batch.readings += [(mark, told.step, value, at) for mark, value in told.marks.items()]
+        if told:
+            batch.readings += [(mark, told.step or 0, value, at) for mark, value in told.marks.items()]
         if told and step is not None:
             for series, value in told.values.items():
                 batch.readings.append((series, step, value, at))

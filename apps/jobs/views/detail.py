@@ -21,6 +21,7 @@ from apps.jobs.models import Job
 from apps.jobs.services import holding, loss_words
 from apps.jobs.services.failing import causes_of
 from apps.jobs.services.messages import PHASES
+from apps.jobs.services.network import TOLD, slow_network
 from apps.jobs.services.overview import going_of
 from apps.jobs.services.pace import pace_of
 from apps.jobs.services.picture import Picture, picture_of
@@ -75,6 +76,7 @@ def _state(request: HttpRequest, job: Job) -> dict[str, Any]:
         "placed": [node for node, _ranks in nodes if node],
         "watched": watched(job),
         "causes": causes_of(job),
+        "network": TOLD.get(slow_network(job)),
         "may_submit": request.actor.may(Permission.JOB_SUBMIT, job.tenant_id),
         "registers": request.actor.may(Permission.MODEL_REGISTER, job.tenant_id) and may_have_checkpoint(job),
         "reason": found.sentences[0] if found else services.reason_of(job),

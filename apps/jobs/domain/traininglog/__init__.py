@@ -13,12 +13,13 @@ from apps.jobs.domain.traininglog.causes import causes, faults
 from apps.jobs.domain.traininglog.formats import FORMATS, Format, Progress
 from apps.jobs.domain.traininglog.line import Line, Told
 from apps.jobs.domain.traininglog.marks import saved
+from apps.jobs.domain.traininglog.network import Way, heard
 
 __all__ = ["CHECKPOINT", "MARKS", "Line", "LogReader", "Told", "causes"]
 
 CHECKPOINT = "checkpoint"
 """The mark of a step whose checkpoint was saved."""
-MARKS = (CHECKPOINT, "skipped_steps")
+MARKS = (CHECKPOINT, "skipped_steps", *Way)
 """Every mark there is: kept like series of figures, and no curves."""
 STEP_LIMIT = 2**63 - 1
 
@@ -30,6 +31,7 @@ class LogReader:
     def __init__(self, more: Callable[[], Sequence[Format]] = tuple) -> None:
         self._progress = Progress()
         self._more = more
+        self._ways: set[Way] = set()
 
     def read(self, line: Line) -> Told:
         told = self._figures(line)
@@ -37,6 +39,9 @@ class LogReader:
         is_step = told.step is not None and 0 <= told.step <= STEP_LIMIT
         if (step := saved(line)) is not None:
             return Told(step, {}, happened, {CHECKPOINT: 1.0})
+        if (way := heard(line.text)) is not None and way not in self._ways:  # NCCL says it for each channel
+            self._ways.add(way)
+            return Told(None, {}, happened, {way.value: 1.0})
         return Told(told.step, told.values, happened, told.marks) if is_step else Told(events=happened)
 
     def _figures(self, line: Line) -> Told:

@@ -22,7 +22,7 @@ class Line(Protocol):
 @dataclass(frozen=True)
 class Told:
     """`values` by series, NaN and infinities included; they count only with a step. `marks` likewise, of what belongs
-    to a step and is no curve: that a checkpoint was saved, how many steps were skipped so far."""
+    to a step, or to the whole run, and is no curve: that a checkpoint was saved, how many steps were skipped so far."""
 
     step: int | None = None
     values: Mapping[str, float] = field(default_factory=dict)
