@@ -68,6 +68,12 @@ QUARANTINED = gettext_lazy(
 )
 
 
+def phase_text(phase: Phase, attempt: int, reason: str) -> str:
+    """A phase that was reached, in which attempt, and why."""
+    text = _("{phase}, attempt {n}").format(phase=PHASES[phase], n=attempt)
+    return f"{text}. {reason}" if reason else text
+
+
 def preset_name(key: str) -> Promise | str:
     """A preset in words."""
     return PRESETS[key][0] if key in PRESETS else key

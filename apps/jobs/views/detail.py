@@ -20,6 +20,7 @@ from apps.jobs.forms import WatchForm
 from apps.jobs.models import Job
 from apps.jobs.services import holding, loss_words
 from apps.jobs.services.failing import causes_of
+from apps.jobs.services.incidents import incidents_of
 from apps.jobs.services.messages import PHASES
 from apps.jobs.services.network import TOLD, slow_network
 from apps.jobs.services.overview import going_of
@@ -31,7 +32,7 @@ from apps.jobs.views.wizard import to_yaml
 from apps.quotas import services as quotas
 from apps.streams import services as streams
 
-TABS = ("ranks", "manifests", "watch", "history")
+TABS = ("ranks", "manifests", "watch", "incidents", "history")
 RELATED = ("tenant", "owner", "placement__tenant", "placement__cluster", "cloned_from", "loss_watch")
 
 
@@ -136,6 +137,8 @@ def _tab(request: HttpRequest, job: Job, tab: str) -> dict[str, Any]:
     match tab:
         case "manifests":
             context["manifests"] = [(item["kind"], to_yaml(item)) for item in services.manifests_of(job)]
+        case "incidents":
+            context["incidents"] = incidents_of(job)
         case "watch":
             context |= {"job": job, "watched": watched(job), "may_control": services.may_control(request.actor, job)}
             context["watch_form"] = WatchForm(job)

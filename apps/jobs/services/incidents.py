@@ -1,0 +1,162 @@
+"""All that befell a job on one time axis: figures, phases, ranks, checkpoints, verdicts, and what people did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from apps.audit import services as audit
+from apps.jobs.domain.phases import Phase
+from apps.jobs.models import Job, JobRank
+from apps.jobs.services import loss_words
+from apps.jobs.services.checkpoints import checkpoints_of, watch_of
+from apps.jobs.services.control import JOB_RESUMED, JOB_STOPPED, JOB_SUSPENDED
+from apps.jobs.services.losswatch import LOSS_DISMISSED, LOSS_SET
+from apps.jobs.services.picture import Picture, picture_of
+from apps.jobs.services.reading import Stretch, timeline_of
+from apps.jobs.services.submit import JOB_SUBMITTED
+from apps.streams import services as streams
+
+POINTS = 5000
+COLUMNS = 400
+"""A curve has at most so many columns, each with its lowest and its highest value."""
+MOST = 500
+"""Moments of a kind that are told."""
+LANES = ("loss-watch", "people", "phases", "ranks", "checkpoints")
+_PEOPLE = (JOB_SUBMITTED, JOB_STOPPED, JOB_SUSPENDED, JOB_RESUMED, LOSS_SET, LOSS_DISMISSED)
+WIDTH, HEIGHT = 1000, 100
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Something that happened; `x` in percent of the time axis."""
+
+    at: datetime
+    lane: str
+    tone: str
+    text: str
+    x: float = 0.0
+
+    @property
+    def y(self) -> int:
+        return 14 * LANES.index(self.lane)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """`pieces` are polylines on a plane of 1000 by 100; `odd` are the places on it of what is no number."""
+
+    name: str
+    pieces: list[str]
+    odd: list[float]
+    low: float
+    high: float
+    is_log: bool
+
+
+@dataclass(frozen=True)
+class Incidents:
+    picture: Picture
+    curves: list[Curve]
+    moments: list[Moment]
+
+    @property
+    def newest_first(self) -> list[Moment]:
+        return self.moments[::-1]
+
+
+def incidents_of(job: Job) -> Incidents | None:
+    """None for a job whose history is gone."""
+    now = job.ended_at or timezone.now()
+    stretches = timeline_of(job)
+    picture = picture_of(stretches, now, None, ended=job.ended_at is not None)
+    if picture is None:
+        return None
+    start, whole = picture.start, max((now - picture.start).total_seconds(), 1.0)
+
+    def place(at: datetime) -> float:
+        return round(100 * min(max((at - start).total_seconds() / whole, 0), 1), 2)
+
+    found = [*_phases(stretches, job), *_ranks(job), *_saved(job), *_verdicts(job), *_people(job)]
+    moments = [Moment(m.at, m.lane, m.tone, m.text, place(m.at)) for m in sorted(found, key=lambda m: m.at)]
+    names = (("loss", _("Loss")), ("tokens_per_second", _("Throughput")), ("gpu_utilisation", _("GPU use")))
+    curves = []
+    for series, name in names:
+        points = [(place(p.at), p.value) for p in streams.logged(job.topic, (series,), limit=POINTS)]
+        if points:
+            curves.append(_curve(name, sorted(points), can_log=series == "loss"))
+    return Incidents(picture, curves, moments)
+
+
+def _curve(name: str, points: Sequence[tuple[float, float]], *, can_log: bool) -> Curve:
+    good = [(x, value) for x, value in points if math.isfinite(value)]
+    odd = [WIDTH * x / 100 for x, value in points if not math.isfinite(value)]
+    values = [value for _x, value in good]
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    is_log = can_log and low > 0 and high / low > 100
+    bottom, top = (math.log(low), math.log(high)) if is_log else (low, high)
+    columns: dict[int, list[float]] = {}
+    for x, value in good:
+        columns.setdefault(int(x / 100 * COLUMNS), []).append(math.log(value) if is_log else value)
+    line = []
+    for column, inside in sorted(columns.items()):
+        x = WIDTH * column / COLUMNS
+        for value in sorted({min(inside), max(inside)}):
+            share = (value - bottom) / (top - bottom) if top > bottom else 0.5
+            line.append(f"{x:.1f},{HEIGHT - 4 - share * (HEIGHT - 8):.1f}")
+    return Curve(name, [" ".join(line)] if line else [], odd[:MOST], low, high, is_log)
+
+
+def _phases(stretches: Sequence[Stretch], job: Job) -> list[Moment]:
+    tones = {Phase.RESTARTING: "red", Phase.RUNNING: "green", Phase.SUSPENDED: "violet"}
+    found = [
+        Moment(s.start, "phases", tones.get(s.phase, "grey"), loss_words.phase_text(s.phase, s.attempt, s.reason))
+        for s in stretches
+    ]
+    if job.ended_at:
+        tone = "red" if job.state is Phase.FAILED else "grey"
+        found.append(Moment(job.ended_at, "phases", tone, loss_words.phase_text(job.state, job.attempt, "")))
+    return found
+
+
+def _ranks(job: Job) -> list[Moment]:
+    found = []
+    for rank in JobRank.objects.filter(job=job).order_by("-attempt", "rank")[:MOST]:
+        if rank.started_at:
+            text = _("Rank {rank} started on {node}").format(rank=rank.rank, node=rank.node)
+            found.append(Moment(rank.started_at, "ranks", "green", text))
+        if rank.ended_at:
+            code = "–" if rank.exit_code is None else rank.exit_code
+            text = _("Rank {rank} ended on {node}, exit code {code}").format(rank=rank.rank, node=rank.node, code=code)
+            message = f": {rank.message}" if rank.message else ""
+            found.append(Moment(rank.ended_at, "ranks", "red" if rank.exit_code else "grey", text + message))
+    return found
+
+
+def _saved(job: Job) -> list[Moment]:
+    good, bad = _("Checkpoint of step {step}"), _("Checkpoint of step {step}, in quarantine")
+    return [
+        Moment(s.at, "checkpoints", "blue" if s.good else "red", (good if s.good else bad).format(step=s.step))
+        for s in checkpoints_of(job)[:MOST]
+    ]
+
+
+def _verdicts(job: Job) -> list[Moment]:
+    row = watch_of(job)
+    if row.since is None or not row.finding:
+        return []
+    text = loss_words.finding_text(row.finding)
+    return [Moment(row.since, "loss-watch", "red" if row.verdict else "amber", text)]
+
+
+def _people(job: Job) -> list[Moment]:
+    """What was asked for, by people and by the loss watch, in the words of the audit log."""
+    mine = audit.Entry.objects.filter(target=job.audit_id, action__in=[what.key for what in _PEOPLE])
+    entries = list(mine.order_by("-id")[:MOST])
+    names = audit.names_for(entries, mine)
+    return [Moment(entry.at, "people", "ink", audit.plain_sentence(entry, names)) for entry in entries]
