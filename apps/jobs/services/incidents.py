@@ -17,6 +17,7 @@ from apps.jobs.services import loss_words
 from apps.jobs.services.checkpoints import checkpoints_of, watch_of
 from apps.jobs.services.control import JOB_RESUMED, JOB_STOPPED, JOB_SUSPENDED
 from apps.jobs.services.losswatch import LOSS_DISMISSED, LOSS_SET
+from apps.jobs.services.messages import reason_text
 from apps.jobs.services.picture import Picture, picture_of
 from apps.jobs.services.reading import Stretch, timeline_of
 from apps.jobs.services.submit import JOB_SUBMITTED
@@ -114,10 +115,11 @@ def _curve(name: str, points: Sequence[tuple[float, float]], *, can_log: bool) -
 
 def _phases(stretches: Sequence[Stretch], job: Job) -> list[Moment]:
     tones = {Phase.RESTARTING: "red", Phase.RUNNING: "green", Phase.SUSPENDED: "violet"}
-    found = [
-        Moment(s.start, "phases", tones.get(s.phase, "grey"), loss_words.phase_text(s.phase, s.attempt, s.reason))
-        for s in stretches
-    ]
+    nothing = reason_text("", {})
+    found = []
+    for s in stretches:
+        text = loss_words.phase_text(s.phase, s.attempt, "" if s.reason == nothing else s.reason)
+        found.append(Moment(s.start, "phases", tones.get(s.phase, "grey"), text))
     if job.ended_at:
         tone = "red" if job.state is Phase.FAILED else "grey"
         found.append(Moment(job.ended_at, "phases", tone, loss_words.phase_text(job.state, job.attempt, "")))
