@@ -5,7 +5,19 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHES = ("list", "submit", "gateway", "stack", "cluster", "watch", "watch-real", "watch-hint", "chart", "viewer")
+BENCHES = (
+    "list",
+    "submit",
+    "gateway",
+    "stack",
+    "cluster",
+    "watch",
+    "watch-real",
+    "watch-hint",
+    "chart",
+    "viewer",
+    "sockets",
+)
 
 
 def main(names: list[str]) -> int:
