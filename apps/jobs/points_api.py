@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any, cast
 
 from django.core.handlers.asgi import ASGIRequest
@@ -32,6 +33,7 @@ SERIES_NAME = r"^[A-Za-z][A-Za-z0-9_./-]{0,39}$"
 FIELDS = ("id", "tenant", "owner", "name", "phase", "attempt")
 """What is needed of a job: to read its document takes as long as to draw its curve."""
 MOST_POINTS = 1000
+MOST_WIDTH = 10_000
 MOST_VALUES = 20
 
 
@@ -51,17 +53,6 @@ class ColumnsRenderer(BaseRenderer):
 
     def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> bytes:
         return json.dumps(data, default=str).encode()
-
-
-class StretchSerializer(serializers.Serializer[Any]):
-    series = serializers.CharField(required=False, default="loss", max_length=40)
-    start = serializers.IntegerField(required=False, min_value=0, max_value=streams.STEP_LIMIT)
-    stop = serializers.IntegerField(required=False, min_value=0, max_value=streams.STEP_LIMIT)
-    width = serializers.IntegerField(required=False, default=1000, min_value=1, max_value=10_000)
-
-    def to_internal_value(self, data: Any) -> Any:
-        own = {"from": "start", "to": "stop"}  # `from` is a word of Python's
-        return super().to_internal_value({own.get(key, key): value for key, value in data.items() if value != ""})
 
 
 RANGE = [
@@ -203,12 +194,22 @@ class TableView(GenericAPIView[Job]):
 
 
 def _stretch(request: Request) -> tuple[str, streams.Stretch]:
-    asked = StretchSerializer(data=request.query_params)
-    if not asked.is_valid():
-        named = {"start": "from", "stop": "to"}
-        raise exceptions.ValidationError({named.get(key, key): found for key, found in asked.errors.items()})
-    said = asked.validated_data
-    return said["series"], streams.Stretch(said.get("start"), said.get("stop"), said["width"])
+    asked = request.query_params
+    start = _whole(asked, "from", 0, streams.STEP_LIMIT)
+    stop = _whole(asked, "to", 0, streams.STEP_LIMIT)
+    width = _whole(asked, "width", 1, MOST_WIDTH)
+    return asked.get("series", "loss")[:40], streams.Stretch(start, stop, 1000 if width is None else width)
+
+
+def _whole(asked: Mapping[str, str], name: str, least: int, most: int) -> int | None:
+    """A whole number of the address, None where there is none. Raises ValidationError."""
+    text = asked.get(name, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
+        said = _("Choose from {least} to {most}.").format(least=least, most=most)
+        raise exceptions.ValidationError({name: [said]})
+    return int(text)
 
 
 def _actor(request: Request) -> Actor:

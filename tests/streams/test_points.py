@@ -103,6 +103,16 @@ def test_what_was_read_from_a_log_takes_the_place_of_what_was_pushed() -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("count", [0, 9, 10, 11, 20])
+def test_a_long_curve_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(curves, "CHUNK", 10)
+    record(1, (2**40, -math.inf), *((3 * step, step / 7) for step in range(count)))
+    seen = curves.curves_of(TOPIC, "loss")[1]
+    assert seen.steps.tolist() == [*range(0, 3 * count, 3), 2**40]
+    assert seen.values.tolist() == [*(step / 7 for step in range(count)), -math.inf]
+
+
+@pytest.mark.django_db
 def test_what_is_kept_in_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(curves, "KEPT_BYTES", 5000)
     for number in range(8):

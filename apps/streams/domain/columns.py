@@ -103,50 +103,69 @@ def columns(steps: Steps, values: Values, start: int, stop: int, width: int, blo
     if not len(number):
         none = np.empty(0, dtype=np.intp)
         return Columns(start, stop, len(lefts), number, none, none, none, none, np.empty((3, 0), np.intp), np.empty(0))
-    few = _few(values, begins, int(ends[-1]), blocks or Blocks.of(values[:0]))
-    low, high, odd = _extremes(values[few.places], np.searchsorted(few.places, begins))
+    blocks = blocks or Blocks.of(values[:0])
+    alone, inner = _parted(begins, int(ends[-1]), len(blocks))
+    some, at = values[alone], np.searchsorted(alone, begins)
+    low, high, odd = (np.where(place == NONE, NONE, alone[place]) for place in _extremes(some, at))
+    finite = np.isfinite(some)
     with np.errstate(over="ignore", invalid="ignore"):  # sums of numbers near the largest there is
-        mean = np.where(few.counts > 0, few.sums / np.maximum(few.counts, 1), np.nan)
-    low, high, odd = (np.where(place == NONE, NONE, few.places[place]) for place in (low, high, odd))
+        sums = np.add.reduceat(np.where(finite, some, 0.0), at)
+        counts = np.add.reduceat(finite, at, dtype=np.float64)
+        if len(inner):
+            _add_blocks(values, blocks, inner, begins, _Parts(low, high, odd, sums, counts))
+        mean = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
     return Columns(start, stop, len(lefts), number, begins, ends - 1, low, high, odd, mean)
 
 
-@dataclass(frozen=True)
-class _Few:
-    """The places that decide what columns show, ascending, and of each column the sum and the number of what is finite
-    in it."""
+def _parted(begins: Indices, stop: int, known: int) -> tuple[Indices, Indices]:
+    """The places to look at one by one, ascending, and the numbers of the blocks that lie within a column. In the block
+    in which a column begins, every place is looked at: so much remains as the picture is wide, however long the curve
+    is."""
+    start = int(begins[0])
+    first, last = -(-start // SIZE), min(stop // SIZE, known)
+    if last <= first:
+        return np.arange(start, stop), np.empty(0, dtype=np.intp)
+    within = np.ones(last - first, dtype=np.bool_)
+    cut = begins // SIZE - first
+    within[cut[(cut >= 0) & (cut < len(within))]] = False
+    whole = (np.flatnonzero(~within) + first)[:, None] * SIZE + np.arange(SIZE)
+    alone = np.concatenate([np.arange(start, first * SIZE), whole.ravel(), np.arange(last * SIZE, stop)])
+    return alone, np.flatnonzero(within) + first
 
-    places: Indices
+
+@dataclass(frozen=True)
+class _Parts:
+    """What is known of each column so far."""
+
+    low: Indices
+    high: Indices
+    odd: NDArray[np.intp]
     sums: Values
     counts: Values
 
 
-def _few(values: Values, begins: Indices, stop: int, blocks: Blocks) -> _Few:
-    """A block that lies within a column is as good as the few of its points that could be told of: what remains is as
-    long as the picture is wide, however long the curve is."""
-    start = int(begins[0])
-    first, last = -(-start // SIZE), min(stop // SIZE, len(blocks))
-    within = np.ones(max(0, last - first), dtype=np.bool_)
-    cut = begins // SIZE - first
-    within[cut[(cut >= 0) & (cut < len(within))]] = False
-    inner = np.flatnonzero(within) + first
-    told = np.concatenate([blocks.low[inner], blocks.high[inner], *blocks.odd[:, inner]])
-    keep = np.ones(stop - start, dtype=np.bool_)
-    if len(within):
-        keep[first * SIZE - start : last * SIZE - start].reshape(-1, SIZE)[within] = False
-    singly = np.flatnonzero(keep) + start
-    keep[told[told != NONE] - start] = True
-    some = values[singly]
-    finite = np.isfinite(some)
-    # Each column has its first point singly: the block in which a column begins is cut.
-    at = np.searchsorted(singly, begins)
-    column = np.repeat(np.arange(len(begins)), np.diff(np.append(np.searchsorted(inner * SIZE, begins), len(inner))))
-    with np.errstate(over="ignore", invalid="ignore"):
-        sums: Values = np.add.reduceat(np.where(finite, some, 0.0), at)
-        sums += np.bincount(column, blocks.sums[inner], len(begins))
-    counts: Values = np.add.reduceat(finite, at, dtype=np.float64)
-    counts += np.bincount(column, blocks.counts[inner], len(begins))
-    return _Few(np.flatnonzero(keep) + start, sums, counts)
+def _add_blocks(values: Values, blocks: Blocks, inner: Indices, begins: Indices, parts: _Parts) -> None:
+    """Take into account the blocks that lie within columns."""
+    at = np.searchsorted(inner * SIZE, begins)
+    where = np.flatnonzero(np.diff(np.append(at, len(inner))))  # the columns that have any
+    at = at[where]
+    for mine, theirs, which, better in (
+        (parts.low, blocks.low[inner], 0, np.less),
+        (parts.high, blocks.high[inner], 1, np.greater),
+    ):
+        told = np.where(theirs == NONE, np.nan, values[theirs])
+        found = _extremes(told, at)[which]
+        place, known = np.where(found == NONE, NONE, theirs[found]), mine[where]
+        new, old = values[place], values[known]
+        is_better = (known == NONE) | better(new, old) | ((new == old) & (place < known))
+        mine[where] = np.where((place != NONE) & is_better, place, known)
+    for kind in range(len(blocks.odd)):
+        theirs = blocks.odd[kind, inner]
+        found = _firsts(theirs != NONE, at)
+        place, known = np.where(found == NONE, NONE, theirs[found]), parts.odd[kind, where]
+        parts.odd[kind, where] = np.where((place != NONE) & ((known == NONE) | (place < known)), place, known)
+    parts.sums[where] += np.add.reduceat(blocks.sums[inner], at)
+    parts.counts[where] += np.add.reduceat(blocks.counts[inner], at)
 
 
 def _extremes(values: Values, begins: Indices) -> tuple[Indices, Indices, NDArray[np.intp]]:
