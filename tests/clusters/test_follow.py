@@ -23,7 +23,7 @@ from apps.jobs.domain.traininglog import LogReader
 from apps.streams import services as streams
 from apps.streams.domain.frames import Kind
 from apps.streams.models import Point
-from apps.streams.services import archive
+from apps.streams.services import archive, buffer
 from tests.clusters.logserver import SECOND, START, Log, LogServer
 
 KIND = WorkloadKind("maas.portal/job", "jobs.reconcile_job", lambda row: f"job.{row}", LogReader)
@@ -148,6 +148,43 @@ async def test_two_followers_write_each_line_once(topic: str) -> None:
             b.update(Run(0, True))
             await asyncio.wait_for(asyncio.gather(first, second), 60)
     assert texts(topic) == [f"n{number}" for number in range(3_000)]
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(300)
+async def test_a_thousand_reconnects_hide_and_double_nothing(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At about 10,000 lines a second, the file being rotated away and the container restarted meanwhile."""
+    monkeypatch.setattr(follow, "FIRST_PAUSE", 0.002)
+    monkeypatch.setattr(buffer, "LINES_KEPT", 10**8)
+    monkeypatch.setattr(buffer, "BYTES_KEPT", 10**12)
+    number, at = 0, START
+    async with (
+        LogServer(dice=random.Random(11), cut_chance=0.3) as server,
+        following(server, topic, Run(0, False)) as (follower, task),
+    ):
+        while server.cuts < 1_000:
+            for _ in range(20):
+                server.runs[-1].write(at, b"n%d" % number)
+                number, at = number + 1, at + 100_000
+            await asyncio.sleep(0.002)
+            if number % 10_000 == 0:
+                server.runs[-1].trimmed = max(server.runs[-1].trimmed, len(server.runs[-1].lines) - 100)
+            if number % 25_000 == 0:
+                server.runs[-1].ended = True
+                server.runs.append(Log())
+                follower.update(Run(len(server.runs) - 1, False))
+        server.runs[-1].ended, server.cut_chance = True, 0.0
+        follower.update(Run(len(server.runs) - 1, True))
+        await asyncio.wait_for(task, 120)
+    last, said = -1, False
+    for entry in (one for one in streams.tail(topic, 10**8) if one.kind is Kind.LOG):
+        frame = msgspec.json.decode(entry.body)
+        said = said or "gap" in frame
+        for line in frame["lines"]:
+            found = int(line[4][1:])
+            assert found == last + 1 or (said and found > last), f"{found} after {last}"
+            last, said = found, False
+    assert (last == number - 1 or said, server.cuts >= 1_000) == (True, True)
 
 
 @pytest.mark.django_db(transaction=True)

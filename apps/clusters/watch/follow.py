@@ -25,7 +25,9 @@ from apps.streams import services as streams
 
 log = structlog.get_logger(__name__)
 
-FRAME_SECONDS = 0.05
+FRAME_SECONDS = 0.001, 0.05
+"""A line waits for others to share a frame with: four times as long as the last frame took to write, within these
+bounds. Where there is little to do lines leave at once; where there is much, larger frames cost less."""
 FRAME_BYTES = 64 << 10
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 LOOK_SECONDS = 5.0
@@ -77,6 +79,8 @@ class _Batch:
     gap: streams.Gap | None = None
     size: int = 0
     since: float | None = None
+    gather: float = FRAME_SECONDS[0]
+    """Seconds that the first line waits for others."""
 
     @property
     def is_full(self) -> bool:
@@ -85,7 +89,7 @@ class _Batch:
     @property
     def wait(self) -> float | None:
         """Seconds until the oldest line must be on its way; None while there is none."""
-        return None if self.since is None else max(0.0, self.since + FRAME_SECONDS - time.monotonic())
+        return None if self.since is None else max(0.0, self.since + self.gather - time.monotonic())
 
     def frames(self, source: streams.Source) -> list[streams.LogFrame | streams.PointsFrame]:
         found: list[streams.LogFrame | streams.PointsFrame] = []
@@ -129,7 +133,7 @@ class Follower:
         pause = FIRST_PAUSE
         while True:
             self._news.clear()  # before it is looked at: what comes from here on cuts the pause short
-            self._batch, self._joiner = _Batch(), Joiner()
+            self._batch, self._joiner = _Batch(gather=self._batch.gather), Joiner()
             moved = self._stored
             try:
                 if await self._step():
@@ -298,7 +302,7 @@ class Follower:
         """Store what has gathered and the place after it, as one."""
         for line in self._joiner.flush():
             self._parse(line)
-        batch, self._batch = self._batch, _Batch()
+        batch, self._batch, begun = self._batch, _Batch(gather=self._batch.gather), time.monotonic()
         after = place.dump()
         if after == self._stored and batch.gap is None:
             return
@@ -316,6 +320,8 @@ class Follower:
         if not written:
             raise Elsewhere
         self._stored = after
+        least, most = FRAME_SECONDS
+        self._batch.gather = min(most, max(least, 4 * (time.monotonic() - begun)))
 
     async def _record(self, readings: list[tuple[str, int, float, datetime]]) -> None:
         """Store points before their lines: once lines are marked as taken, nobody reads them again."""
