@@ -17,6 +17,10 @@ BENCHES = (
     "chart",
     "viewer",
     "sockets",
+    "logs-1",
+    "logs-10",
+    "logs-50",
+    "logs-latency",
 )
 
 
