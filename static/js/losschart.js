@@ -370,9 +370,10 @@ export class LossChart {
     if (this.table.hidden) return;
     const rows = [];
     for (const panel of this.panels.values()) {
+      const most = rows.length + TABLE_ROWS;
       for (const { label, attempt, steps, values, odd: found } of (panel.drawn ?? []).toReversed()) {
         const kinds = new Map(found.map((one) => [one.step, one.kinds]));
-        for (let index = steps.length - 1; index >= 0 && rows.length < TABLE_ROWS; index--) {
+        for (let index = steps.length - 1; index >= 0 && rows.length < most; index--) {
           const name = this.beside.length ? `${panel.series.title} · ${label}` : panel.series.title;
           const value = values[index] === null ? odd(kinds.get(steps[index])) : this.format(values[index]);
           const row = document.createElement("tr");

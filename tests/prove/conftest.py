@@ -17,7 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from deploy.local.browser import chromium
 from deploy.local.home import Home
@@ -166,3 +166,12 @@ def _new_stack(directory: Path, port: int) -> Iterator[Stack]:
             plane = opened.enter_context(control_plane(directory, parts))
             options += ["--kubeconfig", str(plane.kubeconfig), *(("--without", "volcano") if volcano else ())]
         yield Stack(opened.enter_context(demo(None, *options)), plane)
+
+
+@pytest.fixture
+def desk(portal: Portal, chrome: Browser) -> Iterator[BrowserContext]:
+    """A browser signed in as the data scientist."""
+    context = chrome.new_context(viewport={"width": 1440, "height": 900}, base_url=portal.url)
+    context.add_cookies([{"name": "sessionid", "value": portal.seeds.cookies["data-scientist"], "url": portal.url}])
+    yield context
+    context.close()

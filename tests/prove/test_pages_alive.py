@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Iterator
 
 import pytest
 from django.test import TestCase
 from django.utils import timezone
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from apps.jobs.models import Job
 from apps.streams import services as streams
@@ -18,15 +17,6 @@ from tests.prove.browser import unfolded
 from tests.prove.conftest import Portal
 
 pytestmark = [pytest.mark.prove, pytest.mark.django_db, pytest.mark.timeout(240)]
-
-
-@pytest.fixture
-def desk(portal: Portal, chrome: Browser) -> Iterator[BrowserContext]:
-    """A browser signed in as the data scientist."""
-    context = chrome.new_context(viewport={"width": 1440, "height": 900}, base_url=portal.url)
-    context.add_cookies([{"name": "sessionid", "value": portal.seeds.cookies["data-scientist"], "url": portal.url}])
-    yield context
-    context.close()
 
 
 def write(job: Job, *numbers: int) -> None:
