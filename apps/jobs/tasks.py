@@ -15,7 +15,6 @@ from apps.jobs.services.losswatch import TASK
 def reconcile_job_task(job_id: str) -> None:
     if clusters.look(background.job_rows(job_id), reconcile_job):
         send("jobs.reconcile_job", job_id)
-    watch_loss(job_id)  # a message that told of figures may be lost
 
 
 @shared_task(name=TASK)

@@ -89,6 +89,10 @@ def test_losses_below_zero_leap_by_no_factor() -> None:
     assert judged(SPIKE, [-2.0, -1.0, -0.001, 5.0]).state is State.OK
 
 
+def test_losses_of_any_finite_size_are_borne() -> None:
+    assert judged(WATCHDOG, [1.7e308] * 99 + [1.7e308, 1.6e308, 1.0]).verdict is None
+
+
 # --- alerts: told, but no divergence ----------------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.domain.seen import read_seen
 from apps.jobs.models import Job, JobRank
 from apps.jobs.reconcile import delivery
+from apps.jobs.reconcile.losswatch import watch_loss
 from apps.jobs.services import reading
 from apps.jobs.services.background import keep_rank
 from apps.jobs.services.losswatch import WATCH
@@ -67,6 +68,8 @@ def reconcile_job(job: Job) -> timedelta | None:
         # that of the tenant that the job belongs to.
         hand = connect_for(job.placement.cluster, tenants.account_of(job.tenant.slug))
         step = _step(connect(job.placement.cluster), hand, job)
+        if job.running_at is not None:
+            watch_loss(job.pk)  # the message that told of figures may be lost
         if job.state.is_final and job.spec.secrets:
             delivery.take_back(hand, job)
         if job.failures:

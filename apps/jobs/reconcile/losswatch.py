@@ -21,11 +21,10 @@ judged by the newest."""
 def watch_loss(job_id: str) -> None:
     """Judge what the job's log has told since the last time; the row's lock lets workers take turns. Repeatable: what
     is found depends on the points alone."""
-    job = Job.objects.for_system().filter(pk=job_id).select_related("owner").first()
-    if job is None:
+    row = _locked(job_id) or _begun(job_id)
+    if row is None:
         return
-    row, _new = LossWatch.objects.select_for_update().get_or_create(job=job)
-    row.job = job
+    job = row.job
     settings = losswatch.settings_of(job, row)
     if row.state == State.TRIPPED or not settings.is_on:
         return
@@ -37,6 +36,20 @@ def watch_loss(job_id: str) -> None:
         losswatch.trip(row, settings, memory.verdict)
     elif losswatch.note(row, settings, memory) or row.snapshot != before:
         row.save()
+
+
+def _locked(job_id: str) -> LossWatch | None:
+    rows = LossWatch.objects.select_for_update(of=("self",)).select_related("job__owner")
+    return rows.filter(job_id=job_id).first()
+
+
+def _begun(job_id: str) -> LossWatch | None:
+    """The row of a job whose log has told its first figure; None before that."""
+    known = Job.objects.for_system().filter(pk=job_id).exists()
+    if not known or not streams.logged(Job(pk=job_id).topic, SERIES, limit=1):
+        return None
+    LossWatch.objects.get_or_create(job_id=job_id)
+    return _locked(job_id)
 
 
 def _judged(row: LossWatch, rules: Rules) -> Memory | None:

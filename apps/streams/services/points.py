@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db import connection, transaction
-from django.db.models import Q
 
 from apps.streams.domain.frames import jsonable
 from apps.streams.domain.packed import pack
@@ -115,15 +114,23 @@ class LoggedPoint(NamedTuple):
     at: datetime
 
 
+# A comparison of rows is one range of the index; the same said with OR would read a series from its beginning.
+_LOGGED = """
+SELECT asked.series, later.attempt, later.step, later.value, later.at
+FROM unnest(%s::text[]) AS asked(series), LATERAL (
+    SELECT attempt, step, value, at FROM streams_point
+    WHERE topic = %s AND series = asked.series AND (attempt, step) > (%s, %s) AND NOT pushed
+    ORDER BY attempt DESC, step DESC LIMIT %s
+) AS later
+"""
+
+
 def logged(topic: str, names: Collection[str], *, attempt: int = 0, step: int = -1, limit: int) -> list[LoggedPoint]:
     """The points of some series that were read from a log: those of an attempt behind a step, and all of later
-    attempts. Where there are more than `limit` of a series, its newest."""
-    found = []
-    for name in names:
-        rows = Point.objects.filter(topic=topic, series=name, pushed=False)
-        later = rows.filter(Q(attempt=attempt, step__gt=step) | Q(attempt__gt=attempt)).order_by("-attempt", "-step")
-        found += [LoggedPoint(name, *row) for row in later.values_list("attempt", "step", "value", "at")[:limit]]
-    return found
+    attempts, by series, the newest first. Where there are more than `limit` of a series, its newest."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LOGGED, [list(names), topic, attempt, step, limit])
+        return [LoggedPoint(*row) for row in cursor.fetchall()]
 
 
 def series_names(topic: str) -> list[str]:

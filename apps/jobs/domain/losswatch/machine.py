@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from statistics import fmean, median, pstdev
+from statistics import median
 from typing import Any, Self
 
 from apps.jobs.domain.losswatch.settings import Rules
@@ -147,12 +147,13 @@ class _Step:
             return None
         good, rules = self.memory.good, self.rules
         if rules.factor is not None and good:
-            near = fmean(good[-RECENT:])
+            near = _mean(good[-RECENT:])
             if near > 0 and loss > rules.factor * near:
                 return self._finding("leap", loss, near)
         if rules.sigmas is not None and len(good) >= BASELINE:
-            mean = fmean(good)
-            above = mean + rules.sigmas * max(pstdev(good, mean), LEAST_SIGMA * abs(mean))
+            mean = _mean(good)
+            deviation = math.sqrt(_mean([(one - mean) * (one - mean) for one in good]))
+            above = mean + rules.sigmas * max(deviation, LEAST_SIGMA * abs(mean))
             if loss > above:
                 return self._finding("sigma", loss, above)
         return None
@@ -214,6 +215,11 @@ class _Step:
                 holds.append(Finding("overflow", self.step, since[0], None, value or 0.0))
         before = {one.rule: one for one in memory.alerts}
         return tuple(before.get(one.rule, one) for one in holds)
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Infinite, not an error, where the sum is too large; `statistics` would also take far longer."""
+    return sum(values) / len(values)
 
 
 def look(rules: Rules, memory: Memory, steps: Sequence[tuple[int, Mapping[str, float]]]) -> Memory:
