@@ -10,6 +10,7 @@ urlpatterns = [
     path("jobs/new", views.gallery, name="new"),
     path("jobs/<str:job_id>/", views.detail, name="detail"),
     path("jobs/<str:job_id>/log/lines", views.log_lines, name="log-lines"),
+    path("jobs/<str:job_id>/log/line/<int:number>", views.log_line, name="log-line"),
     path("jobs/<str:job_id>/log/download", views.log_download, name="log-download"),
     path("jobs/<str:job_id>/stop", views.stop, name="stop"),
     path("jobs/<str:job_id>/suspend", views.control, {"act": "suspend"}, name="suspend"),

@@ -21,7 +21,8 @@ function keep(changes) {
 }
 
 const chart = new LossChart(document.getElementById("loss"), { place, keep });
-document.querySelector("[data-log]").addEventListener("step", ({ detail: { step, attempt } }) => {
+// A point of the curve was chosen: what was printed at its step?
+root.addEventListener("step", ({ detail: { step, attempt } }) => {
   keep({ step });
   log.showStep(step, attempt);
 });
@@ -48,12 +49,6 @@ const listener = {
   },
   onGap: (count) => log.addGap(count),
 };
-
-// What the chart is asked for, whoever draws it: what was printed at this step?
-root.addEventListener("step", ({ detail }) => {
-  keep({ step: detail.step });
-  log.showStep(detail.step, detail.attempt ?? null);
-});
 
 // The curve and the lines are read in any order; then the socket goes on from where the lines end.
 const [cursor] = await Promise.all([log.open(place.line ?? null), chart.load()]);

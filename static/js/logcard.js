@@ -378,7 +378,7 @@ export class LogCard {
 
   async #showAll(line, button) {
     button.disabled = true;
-    const url = this.card.dataset.lineUrl?.replace("/0", `/${line.n}`);
+    const url = this.card.dataset.lineUrl?.replace(/0$/, line.n);
     const response = line.look?.cut && url ? await fetch(url).catch(() => null) : null;
     if (response?.ok) this.rows.showAll(line, await response.text());
     else if (!line.look?.cut) this.rows.showAll(line, line.text);

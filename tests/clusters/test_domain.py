@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from apps.clusters.domain import loglines
 from apps.clusters.domain.capacity import NodeSpace, capacity_of, count
-from apps.clusters.domain.loglines import TEXT_LIMIT, Joiner, LogLine, Splitter, stamped
+from apps.clusters.domain.loglines import PIECE_BYTES, Joiner, LogLine, Splitter, stamped
 from apps.clusters.domain.resume import Place, Resumer
 from tests.clusters.logserver import START, stamp
 
@@ -89,24 +89,33 @@ def test_what_the_server_says_about_a_log_is_not_a_line_of_it() -> None:
 
 def test_pieces_of_a_long_line_are_one_line() -> None:
     """kubernetes#77603: runtimes cut at 16 KiB, and with timestamps the pieces may come as lines of their own."""
-    piece = b"x" * TEXT_LIMIT
+    piece = b"x" * PIECE_BYTES
     joiner = Joiner()
     pieces = [LogLine(1, piece), LogLine(2, piece), LogLine(3, b"end"), LogLine(4, b"next")]
     done = [line for one in pieces for line in joiner.feed(one)]
-    assert [(line.text[:4], line.cut) for line in done] == [(b"xxxx", TEXT_LIMIT + 3), (b"next", 0)]
+    assert [(line.text[:4], line.cut) for line in done] == [(b"xxxx", 0), (b"next", 0)]
+    assert done[0].text == piece * 2 + b"end"
     assert joiner.flush() == []
     far = [LogLine(1, piece), LogLine(10**9, b"another line")]
     assert [line.cut for one in far for line in joiner.feed(one)] == [0, 0]
 
 
+def test_a_line_of_8_mb_in_pieces_is_kept_to_a_mebibyte_and_says_what_is_missing() -> None:
+    """rancher#15845."""
+    joiner = Joiner()
+    pieces = [LogLine(n, b"x" * PIECE_BYTES) for n in range(512)]
+    (line,) = [line for one in [*pieces, LogLine(512, b"end")] for line in joiner.feed(one)]
+    assert (len(line.text), line.cut) == (1 << 20, 511 * PIECE_BYTES + PIECE_BYTES + 3 - (1 << 20))
+
+
 def test_pieces_of_a_bar_far_apart_draw_over_each_other() -> None:
     """clearml#181: a bar that never ends its line for three days is one row, whatever the runtime makes of it."""
-    bar, second = b"\r 10%|#".ljust(TEXT_LIMIT, b"#"), 10**9
+    bar, second = b"\r 10%|#".ljust(PIECE_BYTES, b"#"), 10**9
     joiner = Joiner()
     done = [line for n in range(4) for line in joiner.feed(LogLine(n * second, bar))]
     done += joiner.feed(LogLine(9 * second, b"\r100%")) + joiner.feed(LogLine(10 * second, b"after"))
     assert [line.over for line in done] == [False, True, True, True, True, False]
-    near = [line for n in range(3) for line in joiner.feed(LogLine(n, b"x" * TEXT_LIMIT))]
+    near = [line for n in range(3) for line in joiner.feed(LogLine(n, b"x" * PIECE_BYTES))]
     near += joiner.feed(LogLine(4, b"\rlast state"))
     assert [(line.text.rpartition(b"\r")[2], line.cut) for line in near] == [(b"last state", 0)]
 

@@ -312,7 +312,7 @@ async def test_lines_that_are_no_text_do_no_harm(topic: str) -> None:
     broken, glyphs, number, long, empty, bar, end = texts(topic)
     assert (broken, glyphs) == ("\ufffd\ufffd broken", "损失 ▁▂▃ 下降" * 50)
     assert (number, empty, bar, end) == ("42", "", "20%|##", "end")
-    assert long == "x" * 16384 + " … (+983,616 bytes)"
+    assert long == "x" * 1_000_000
 
 
 async def test_a_line_without_end_costs_no_memory(topic: str) -> None:
@@ -323,7 +323,7 @@ async def test_a_line_without_end_costs_no_memory(topic: str) -> None:
         assert splitter.feed(b"x" * 65536) == []
     ((text, cut),) = splitter.feed(b"\n")
     assert len(text) + cut == 1_600 * 65536
-    assert len(text) < 20_000
+    assert len(text) < (1 << 20) + 100
 
 
 @pytest.mark.django_db(transaction=True)

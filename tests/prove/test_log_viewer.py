@@ -13,6 +13,7 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
+from apps.clusters import services as clusters
 from apps.jobs.models import Job
 from apps.streams import services as streams
 from tests import factories
@@ -287,6 +288,24 @@ def test_sixteen_ranks_are_seen_merged_and_each_alone_while_lines_come(logs: Log
     expect(page.locator(ROWS)).to_have_count(4)
     page.locator("#log-level").select_option("WARN")
     expect(page.locator(ROWS)).to_have_count(1)
+
+
+def test_a_line_of_8_mb_is_shown_by_its_beginning_and_whole_when_asked_for(logs: Logs, desk: BrowserContext) -> None:
+    """rancher#15845: such a line froze the tab."""
+    job = logs.job("long line")
+    (line,) = clusters.read_lines([b"x" * 8_000_000 + b"\n"])
+    write(job, 1, 1)
+    at = int(timezone.now().timestamp() * 1e9)
+    streams.append(
+        job.topic, streams.LogFrame(streams.Source(0, 1, "p"), [streams.LogLine(at, "", 0, None, line.text)])
+    )
+    page = opened(desk, job)
+    text = page.locator(ROWS).last.locator(".text")
+    assert text.evaluate("one => one.firstChild.data.length") == 16_384
+    page.get_by_role("button", name=re.compile("show all 1,048,[0-9]+ bytes")).click()
+    expect(text).to_contain_text(re.compile(r"x … \(\+6,951,424 bytes\)$"))
+    write(job, 2, 2, text=f"line {{n}} of the test {'y' * 20_000}")
+    expect(page.get_by_role("button", name="show all 20,0")).to_be_visible()
 
 
 def test_lines_are_selected_and_copied_as_lines(logs: Logs, desk: BrowserContext) -> None:

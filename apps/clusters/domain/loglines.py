@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 
-TEXT_LIMIT = 16 << 10
-"""Bytes of a line that are kept. It is also where container runtimes cut a long line into pieces."""
+TEXT_LIMIT = 1 << 20
+"""Bytes of a line that are kept."""
+PIECE_BYTES = 16 << 10
+"""Where container runtimes cut a long line into pieces."""
 STAMP_LIMIT = 48
 DRAWN_LIMIT = 4 << 10
 """Bytes kept of what was drawn over, when a line that redraws itself grows too long to be kept."""
@@ -24,7 +26,7 @@ _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d
 
 @dataclass(frozen=True)
 class LogLine:
-    """`at` is in nanoseconds since 1970; `text` is at most 16 KiB; `cut` counts the bytes left out; `over` says
+    """`at` is in nanoseconds since 1970; `text` is at most 1 MiB; `cut` counts the bytes left out; `over` says
     that it goes on where the line before it was still being drawn."""
 
     at: int
@@ -40,7 +42,7 @@ class Splitter:
         self._begin()
 
     def _begin(self) -> None:
-        self._rest, self._cut = b"", 0
+        self._rest, self._cut = bytearray(), 0
         self._tail = b""
         self._grown = False
         """Whether the line was once too long: what was drawn over in it is no longer whole."""
@@ -63,22 +65,26 @@ class Splitter:
         return [self._done()] if self._rest else []
 
     def _done(self) -> tuple[bytes, int]:
-        if self._cut or not self._grown:
-            return self._rest, self._cut
-        return fitted(self._rest, TEXT_LIMIT + STAMP_LIMIT, always=True)
+        rest = bytes(self._rest)
+        return (
+            (rest, self._cut) if self._cut or not self._grown else fitted(rest, TEXT_LIMIT + STAMP_LIMIT, always=True)
+        )
 
     def _keep(self, part: bytes) -> None:
         limit = TEXT_LIMIT + STAMP_LIMIT
-        if not self._cut:
-            line = self._rest + part
-        elif _redrawn(tail := self._tail + part) < 0:
-            self._cut, self._tail = self._cut + len(part), tail[-DRAWN_LIMIT:]
-            return
-        else:
-            line = self._rest[: _begin_of_text(self._rest)] + tail
-        self._grown = self._grown or len(line) > limit
-        self._rest, self._cut = fitted(line, limit)
-        self._tail = line[-DRAWN_LIMIT:] if self._cut else b""
+        if self._cut:
+            tail = self._tail + part
+            if _redrawn(tail) < 0:
+                self._cut, self._tail = self._cut + len(part), tail[-DRAWN_LIMIT:]
+                return
+            part, self._cut = tail, 0
+            del self._rest[_begin_of_text(bytes(self._rest[:STAMP_LIMIT])) :]
+        self._rest += part
+        if len(self._rest) > limit:
+            line = bytes(self._rest)
+            kept, self._cut = fitted(line, limit)
+            self._rest, self._grown = bytearray(kept), True
+            self._tail = line[-DRAWN_LIMIT:] if self._cut else b""
 
 
 def fitted(line: bytes, limit: int, *, always: bool = False) -> tuple[bytes, int]:
@@ -141,7 +147,7 @@ class Joiner:
     def feed(self, line: LogLine) -> list[LogLine]:
         """Lines that are complete now."""
         held, drawing = self._held, self._drawing
-        whole = len(line.text) != TEXT_LIMIT or line.cut > 0
+        whole = len(line.text) != PIECE_BYTES or line.cut > 0
         self._drawing = not whole and b"\r" in line.text
         if held is not None and self._open and line.at - held.at <= PIECE_NANOSECONDS:
             self._held = _joined(held, line)

@@ -40,14 +40,15 @@ def read_styles(raw: str) -> tuple[str, Sequence[Style]]:
     """The text of a line as it is shown, and how its parts look."""
     if not _UNSEEN.search(raw):
         return raw, ()
-    text, styles, active = "", list[Style](), dict[str, str]()
+    shown, active = _Shown(), dict[str, str]()
     at = 0
     for match in _ESCAPE.finditer(raw):
-        text = _add(text, raw[at : match.start()], active, styles)
+        shown.add(raw[at : match.start()], active)
         at = match.end()
         if match[1] is not None:
             _change(active, match[1])
-    return _add(text, raw[at:], active, styles), styles
+    shown.add(raw[at:], active)
+    return "".join(shown.parts), shown.styles
 
 
 def moved(styles: Sequence[Style], start: int, length: int) -> Sequence[Style]:
@@ -58,21 +59,40 @@ def moved(styles: Sequence[Style], start: int, length: int) -> Sequence[Style]:
     return [style for style in cut if style[0] < style[1]]
 
 
-def _add(text: str, part: str, active: dict[str, str], styles: list[Style]) -> str:
-    at = 0
-    for back in _BACK.finditer(part):
-        shown = _written_out(part[at : back.start()])
-        text = _append(text, shown, active, styles)
-        text = text[: max(0, len(text) - len(back[0]))]
-        styles[:] = moved(styles, 0, len(text))
-        at = back.end()
-    return _append(text, _written_out(part[at:]), active, styles)
+class _Shown:
+    """What stands on the line so far."""
 
+    def __init__(self) -> None:
+        self.parts, self.styles = list[str](), list[Style]()
+        self._length = 0
 
-def _append(text: str, shown: str, active: dict[str, str], styles: list[Style]) -> str:
-    if shown and active:
-        styles.append((len(text), len(text) + len(shown), " ".join(active.values())))
-    return text + shown
+    def add(self, part: str, active: dict[str, str]) -> None:
+        """Write a part; backspaces in it take back what is there."""
+        at = 0
+        for back in _BACK.finditer(part):
+            self._append(_written_out(part[at : back.start()]), active)
+            self._take_back(len(back[0]))
+            at = back.end()
+        self._append(_written_out(part[at:]), active)
+
+    def _append(self, text: str, active: dict[str, str]) -> None:
+        if text:
+            if active:
+                self.styles.append((self._length, self._length + len(text), " ".join(active.values())))
+            self.parts.append(text)
+            self._length += len(text)
+
+    def _take_back(self, count: int) -> None:
+        self._length = max(0, self._length - count)
+        while count > 0 and self.parts:
+            last = self.parts.pop()
+            if len(last) > count:
+                self.parts.append(last[:-count])
+            count -= len(last)
+        while self.styles and self.styles[-1][1] > self._length:
+            start, _end, names = self.styles.pop()
+            if start < self._length:
+                self.styles.append((start, self._length, names))
 
 
 def _written_out(part: str) -> str:

@@ -3,7 +3,7 @@
 from apps.jobs.views.detail import clone, control, detail, stop
 from apps.jobs.views.drafts import discard, drafts
 from apps.jobs.views.listing import jobs
-from apps.jobs.views.log import log_download, log_lines
+from apps.jobs.views.log import log_download, log_line, log_lines
 from apps.jobs.views.losswatch import loss_again, loss_dismiss, loss_watch
 from apps.jobs.views.register import register
 from apps.jobs.views.wizard import dry_run, gallery, review, step, submit
@@ -18,6 +18,7 @@ __all__ = [
     "gallery",
     "jobs",
     "log_download",
+    "log_line",
     "log_lines",
     "loss_again",
     "loss_dismiss",

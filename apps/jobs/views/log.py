@@ -16,6 +16,12 @@ def log_lines(request: HttpRequest, job_id: str) -> HttpResponse:
 
 
 @require_GET
+def log_line(request: HttpRequest, job_id: str, number: int) -> HttpResponse:
+    """One line as a text: what the page shows only the beginning of."""
+    return streams.line_answer(job_of(request, job_id).topic, number)
+
+
+@require_GET
 def log_download(request: HttpRequest, job_id: str) -> HttpResponse | StreamingHttpResponse:
     """All of it, or a range, as a text file."""
     job = job_of(request, job_id)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
 Value = float | str
 """A number; not-a-number and infinities as "NaN", "Infinity", "-Infinity", because JSON has none of them."""
@@ -28,10 +29,12 @@ class Source(msgspec.Struct, frozen=True):
 
 class Look(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a line is besides its text. `styles` are (from, up to, names) of characters that have a colour or a weight;
-    `over` says that the line draws over the one before it of the same source, as a progress bar does."""
+    `over` says that the line draws over the one before it of the same source, as a progress bar does; `cut` is how many
+    bytes the whole text has, where only its beginning is here."""
 
     styles: Sequence[tuple[int, int, str]] = ()
     over: bool = False
+    cut: int = 0
 
 
 class LogLine(msgspec.Struct, array_like=True, frozen=True):
@@ -53,11 +56,12 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class LogFrame(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`gap`, where there is one, lies before the first line."""
+    """`gap`, where there is one, lies before the first line; `long` says that a line has more than is shown at once."""
 
     src: Source
     lines: Sequence[LogLine]
     gap: Gap | None = None
+    long: bool = False
 
 
 class LivePoint(msgspec.Struct, array_like=True, frozen=True):
@@ -76,6 +80,10 @@ class PointsFrame(msgspec.Struct, frozen=True):
 
 Frame = LogFrame | PointsFrame
 
+SHOWN_CHARACTERS = 16 << 10
+"""Of a line, in a page; the whole is asked for singly."""
+_LONG = b'"long":true}'
+
 _encode = msgspec.json.Encoder().encode
 unpack_log = msgspec.json.Decoder(LogFrame).decode
 """A log frame from the body it is stored as."""
@@ -92,8 +100,30 @@ class Packed:
 
 def pack(frame: Frame) -> Packed:
     if isinstance(frame, LogFrame):
+        if any(len(line.text) > SHOWN_CHARACTERS for line in frame.lines):
+            frame = replace(frame, long=True)
         return Packed(Kind.LOG, len(frame.lines), _encode(frame))
     return Packed(Kind.POINTS, 0, _encode(frame))
+
+
+def shortened(line: LogLine) -> LogLine:
+    """A line as it is sent to a page: of a long one the beginning, and how long it is."""
+    if len(line.text) <= SHOWN_CHARACTERS:
+        return line
+    look = line.look or Look()
+    styles = [
+        (start, min(end, SHOWN_CHARACTERS), names) for start, end, names in look.styles if start < SHOWN_CHARACTERS
+    ]
+    look = Look(styles, look.over, len(line.text.encode()))
+    return replace(line, text=line.text[:SHOWN_CHARACTERS], look=look)
+
+
+def shortened_body(body: bytes) -> bytes:
+    """The stored body of a log frame as it is sent to a page."""
+    if not body.endswith(_LONG):
+        return body
+    frame = unpack_log(body)
+    return _encode(LogFrame(frame.src, [shortened(line) for line in frame.lines], frame.gap))
 
 
 def jsonable(value: float) -> Value:
@@ -156,5 +186,5 @@ class Entry:
         if self.kind is not Kind.LOG or self.count <= count:
             return self
         frame = unpack_log(self.body)
-        kept = LogFrame(frame.src, frame.lines[-count:] if count else [])
+        kept = LogFrame(frame.src, frame.lines[-count:] if count else [], long=frame.long)
         return Entry(self.after, self.kind, count, _encode(kept))

@@ -5,6 +5,7 @@ from apps.streams.models import Curve
 from apps.streams.services.answering import (
     PAGE_PARAMETERS,
     TEXT_PARAMETERS,
+    line_answer,
     page_answer,
     rest_page,
     rest_text,
@@ -71,6 +72,7 @@ __all__ = [
     "hint",
     "jsonable",
     "latest",
+    "line_answer",
     "lines",
     "logged",
     "may_follow",

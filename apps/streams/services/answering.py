@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict, StreamingHttpResponse
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
@@ -15,9 +15,10 @@ from apps.adapters.errors import OutsideError
 from apps.audit.services import pulled
 from apps.streams.domain.lines import LEVELS
 from apps.streams.services.asking import LINES_LIMIT, BadQuestion, question, text_range
-from apps.streams.services.reading import encoded, lines, text
+from apps.streams.services.reading import encoded, lines, text, whole_line
 
 JSON = "application/json"
+PLAIN = "text/plain; charset=utf-8"
 
 _WANTED = [
     OpenApiParameter("rank", OpenApiTypes.INT, many=True, description="Lines of these ranks."),
@@ -65,7 +66,18 @@ def text_answer(request: HttpRequest, params: QueryDict, topic: str, name: str) 
     except BadQuestion as bad:
         return JsonResponse({"errors": bad.errors}, status=400)
     except (RedisError, OutsideError):
-        return HttpResponse(_away(), status=503, content_type="text/plain; charset=utf-8")
+        return HttpResponse(_away(), status=503, content_type=PLAIN)
+
+
+def line_answer(topic: str, number: int) -> HttpResponse:
+    """One line as a text, however long it is; 404 where it is not kept."""
+    try:
+        found = whole_line(topic, number)
+    except (RedisError, OutsideError):
+        return HttpResponse(_away(), status=503, content_type=PLAIN)
+    if found is None:
+        raise Http404
+    return HttpResponse(found, content_type=PLAIN, headers={"X-Content-Type-Options": "nosniff"})
 
 
 def rest_page(request: Request, topic: str) -> HttpResponse:
@@ -90,9 +102,7 @@ def rest_text(request: Request, topic: str, name: str) -> StreamingHttpResponse:
 
 def _streamed(request: HttpRequest, params: QueryDict, topic: str, name: str) -> StreamingHttpResponse:
     pieces = text(topic, text_range(params))
-    answer = StreamingHttpResponse(
-        pulled(pieces) if isinstance(request, ASGIRequest) else pieces, content_type="text/plain; charset=utf-8"
-    )
+    answer = StreamingHttpResponse(pulled(pieces) if isinstance(request, ASGIRequest) else pieces, content_type=PLAIN)
     answer["Content-Disposition"] = f'attachment; filename="{name}.log"'
     answer["X-Content-Type-Options"] = "nosniff"
     return answer

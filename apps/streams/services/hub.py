@@ -18,7 +18,7 @@ from django.conf import settings
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from apps.streams.domain.frames import Entry, Kind
+from apps.streams.domain.frames import Entry, Kind, shortened_body
 from apps.streams.services.buffer import READ_ENTRIES, Keys, entry_of
 
 log = structlog.get_logger(__name__)
@@ -39,10 +39,10 @@ class Item:
 
     @classmethod
     def of(cls, topic: str, entry: Entry) -> Item:
-        text = entry.body.decode()
-        if entry.kind is Kind.LOG:
-            text = f'{{"n":{entry.lines_before + 1},{text[1:]}'
-        return cls(topic, entry, text)
+        if entry.kind is not Kind.LOG:
+            return cls(topic, entry, entry.body.decode())
+        text = shortened_body(entry.body).decode()
+        return cls(topic, entry, f'{{"n":{entry.lines_before + 1},{text[1:]}')
 
 
 class Viewer:

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
 from apps.adapters.errors import OutsideError
-from apps.streams.domain.frames import LogFrame, LogLine, Source
+from apps.streams.domain.frames import LogFrame, LogLine, Source, shortened
 from apps.streams.domain.lines import Block, Filter, Matcher
 from apps.streams.services import kept
 from apps.streams.services.asking import Question, Range
@@ -40,7 +40,7 @@ class _Piece:
 
     def told(self, *, filtered: bool, missing: int) -> dict[str, Any]:
         frame, first = self.block.frame, self.block.first
-        told: dict[str, Any] = {"src": frame.src, "lines": [frame.lines[index] for index in self.taken]}
+        told: dict[str, Any] = {"src": frame.src, "lines": [shortened(frame.lines[at]) for at in self.taken]}
         if filtered:
             told["ns"] = [first + index for index in self.taken]
         else:
@@ -223,6 +223,16 @@ def wrote(topic: str, attempt: int, rank: int) -> bool:
 def encoded(told: dict[str, Any]) -> bytes:
     """A page as JSON."""
     return _encode(told)
+
+
+def whole_line(topic: str, number: int) -> str | None:
+    """All that is kept of one line; None where it is not kept. Raises RedisError, OutsideError."""
+    for block in kept.forwards(topic, number, Filter()):
+        if block.first <= number <= block.last:
+            return block.frame.lines[number - block.first].text
+        if block.first > number:
+            break
+    return None
 
 
 def text(topic: str, asked: Range) -> Iterator[bytes]:
