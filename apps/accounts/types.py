@@ -132,6 +132,8 @@ PERMISSION_NAMES: dict[Permission, Promise] = {
     Permission.CLUSTER_VIEW: _("See clusters and what is free in them"),
     Permission.TENANT_VIEW: _("See a tenant and its members"),
     Permission.CLUSTER_REGISTER: _("Add, change and remove clusters"),
+    Permission.LOG_READERS_VIEW: _("See how logs are read"),
+    Permission.LOG_READERS_MANAGE: _("Add, change and remove readers of logs"),
     Permission.TENANT_ASK: _("Ask for a new tenant"),
     Permission.TENANT_DECIDE: _("Approve or reject a new tenant"),
     Permission.TENANT_PROVISION: _("Prepare a tenant's place in a cluster"),
