@@ -36,7 +36,7 @@ def _view(path: str) -> ResolverMatch:
     """What answers an address; `{names}` in it stand for any id."""
     for any_id in ("1", "00000000-0000-0000-0000-000000000000"):
         try:
-            return resolve(re.sub(r"{\w+}", any_id, path).partition("?")[0])
+            return resolve(re.split("[?#]", re.sub(r"{\w+}", any_id, path))[0])
         except Resolver404:
             pass
     raise Resolver404(path)
