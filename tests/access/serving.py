@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from apps.serving.models import DeploymentKey
+from apps.streams import services as streams
 from tests.access import Objects
 from tests.factories import World
 from tests.serving import made
@@ -24,6 +25,8 @@ LINES: dict[tuple[str, str], str] = {
     ("serving:remove", "GET"): "                  302  404   403   200  200   403  200  404",
     ("serving:remove", "POST"): "                 302  404   403   302  302   403  302  404",
     ("serving:chat", "POST"): "                   302  404   403   400  400   403  403  404",
+    ("serving:log-line", "GET"): "                302  404   200   200  200   200  200  404",
+    ("serving:log-download", "GET"): "            302  404   200   200  200   200  200  404",
     ("serving:key-create", "POST"): "             302  404   403   200  200   403  403  404",
     ("serving:key-revoke", "POST"): "             302  404   403   302  302   403  302  404",
     ("serving:authorize", "GET"): "               403  403   403   403  403   403  403  403",
@@ -51,6 +54,8 @@ def objects(world: World) -> dict[str, Any]:
         tenant=world.nlp, deployment=deployment, name="ci", prefix="md_x", digest="d", requests_per_minute=60,
         created_by=world.scientist,
     )  # fmt: skip
+    line = streams.LogLine(1, "INFO", 0, None, "hello")
+    streams.append(deployment.topic, streams.LogFrame(streams.Source(0, 1, "pod"), [line]))
     return {"deployment": deployment, "deployment_key": key, "deployable": deployable}
 
 
@@ -68,6 +73,8 @@ ARGS: dict[str, Callable[[Objects], list[Any]]] = {
     **{f"serving:{name}": _one for name in _PAGES},
     **{f"api:deployment-{name}": _one for name in _API},
     "api:deployment": _one,
+    "serving:log-line": lambda made: [made["deployment"].pk, 1],
+    "serving:log-download": _one,
     "serving:key-revoke": _key,
     "api:deployment-key": _key,
     "serving:authorize": lambda _made: ["nlp/x/v1/models"],

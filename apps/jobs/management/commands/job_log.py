@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.http import QueryDict
 
-from apps.accounts import services as accounts
+from apps.accounts.types import Actor
+from apps.jobs.management.about import JobCommand
 from apps.jobs.models import Job
 from apps.streams import services as streams
 
 
-class Command(BaseCommand):
+class Command(JobCommand):
     help = "Print the kept log of a job, or the lines of it that a pattern is found in."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("job", help="id of the job")
-        parser.add_argument("--as", dest="user", required=True, help="subject or e-mail of the person who asks")
+        super().add_arguments(parser)
         parser.add_argument("--grep", dest="q", default="", help="lines that this regular expression (RE2) fits")
         parser.add_argument("--rank", action="append", default=[], help="lines of this rank; may be given again")
         parser.add_argument("--level", default="", help="lines of this level or worse: debug, info, warn, error")
@@ -25,13 +25,7 @@ class Command(BaseCommand):
         parser.add_argument("--from", default="", help="the first line, by number")
         parser.add_argument("--to", default="", help="the last line, by number")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        actor = accounts.actor_named(options["user"])
-        if actor is None:
-            raise CommandError(f"Nobody is known as {options['user']}; they must have signed in once.")
-        job = Job.objects.visible_to(actor).filter(pk=options["job"]).first()
-        if job is None:
-            raise CommandError(f"{options['user']} sees no job {options['job']}.")
+    def tell(self, actor: Actor, job: Job, options: dict[str, Any]) -> None:
         params = QueryDict(mutable=True)
         for name in ("q", "level", "attempt", "from", "to"):
             params[name] = options[name]

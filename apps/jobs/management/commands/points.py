@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from apps.accounts import services as accounts
+from apps.accounts.types import Actor
+from apps.jobs.management.about import JobCommand
 from apps.jobs.models import Job
 from apps.jobs.services.curves import as_csv, series_of
 from apps.streams import services as streams
 
 
-class Command(BaseCommand):
+class Command(JobCommand):
     help = "Print the points of a job: every one as CSV, or a stretch of a series in so many columns as JSON."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("job", help="id of the job")
-        parser.add_argument("--as", dest="user", required=True, help="subject or e-mail of the person who asks")
+        super().add_arguments(parser)
         parser.add_argument("--series", action="append", default=[], help="which (default: all; with --json loss)")
         parser.add_argument("--from", dest="start", type=int, help="the first step")
         parser.add_argument("--to", dest="stop", type=int, help="the last step, included")
@@ -26,13 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("--list", action="store_true", help="only the series there are")
         parser.add_argument("--json", action="store_true", help="one JSON object, the one of REST")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        actor = accounts.actor_named(options["user"])
-        if actor is None:
-            raise CommandError(f"Nobody is known as {options['user']}; they must have signed in once.")
-        job = Job.objects.visible_to(actor).filter(pk=options["job"]).first()
-        if job is None:
-            raise CommandError(f"{options['user']} sees no job {options['job']}.")
+    def tell(self, actor: Actor, job: Job, options: dict[str, Any]) -> None:
         start, stop = max(0, options["start"] or 0), options["stop"]
         if options["list"]:
             for one in series_of(job):

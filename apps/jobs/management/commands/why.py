@@ -5,31 +5,24 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from apps.accounts import services as accounts
+from apps.accounts.types import Actor
 from apps.jobs import services
+from apps.jobs.management.about import JobCommand
 from apps.jobs.models import Job
 from apps.jobs.services.messages import amount_text
 from apps.jobs.services.why import told_plainly
 
 
-class Command(BaseCommand):
+class Command(JobCommand):
     help = "Tell why a job has no place yet: what is in the way, by resource, and what would release it."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("job", help="id of the job")
-        parser.add_argument("--as", dest="user", required=True, help="subject or e-mail of the person who asks")
+        super().add_arguments(parser)
         parser.add_argument("--json", action="store_true", help="print one JSON object, the one of REST")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        actor = accounts.actor_named(options["user"])
-        if actor is None:
-            raise CommandError(f"Nobody is known as {options['user']}; they must have signed in once.")
-        visible = Job.objects.visible_to(actor).select_related("tenant", "placement__tenant", "placement__cluster")
-        job = visible.filter(pk=options["job"]).first()
-        if job is None:
-            raise CommandError(f"{options['user']} sees no job {options['job']}.")
+    def tell(self, actor: Actor, job: Job, options: dict[str, Any]) -> None:
         told = told_plainly(services.why(actor, job))
         if options["json"]:
             self.stdout.write(json.dumps(told, ensure_ascii=False))
