@@ -44,6 +44,7 @@ export class LossChart {
     this.zoom = to > from ? [from, to] : null;
     this.beside = (page.place.with ?? "").split(",").filter(Boolean).slice(0, MOST_BESIDE).map((id) => ({ id, name: id }));
     this.asked = 0;
+    this.unread = false;
     const number = new Intl.NumberFormat(document.documentElement.lang, { maximumSignificantDigits: 5 });
     const tiny = new Intl.NumberFormat(document.documentElement.lang, { notation: "scientific", maximumSignificantDigits: 4 });
     this.format = (value) => (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e9) ? tiny : number).format(value);
@@ -65,10 +66,14 @@ export class LossChart {
       await Promise.all([...this.panels.values()].map((panel) => this.#fill(panel, width, turn)));
       for (const { steps } of (await marks).attempts) for (const step of steps) this.saves.add(step);
     } catch {
-      if (turn === this.asked && ![...this.panels.values()].some((panel) => panel.size)) this.#say("broken");
-      return; // what is drawn stays; it is asked for again when the connection is back
+      if (turn !== this.asked) return;
+      this.unread = true; // what is drawn stays; it is asked for again when the connection is back
+      this.soon.add("unread");
+      return;
     }
-    if (turn === this.asked) this.#draw();
+    if (turn !== this.asked) return;
+    this.unread = false;
+    this.#draw();
   }
 
   addFrames(frames) {
@@ -260,7 +265,7 @@ export class LossChart {
 
   #draw(anew = false) {
     const panels = [...this.panels.values()];
-    this.#say(panels.some((panel) => panel.size) ? null : "none");
+    this.#say(panels.some((panel) => panel.size) ? null : this.unread ? "broken" : "none");
     for (const panel of panels) panel.draw(anew);
     const drawn = panels.flatMap((panel) => panel.drawn ?? []).filter((one) => one.own);
     const [, past, save, broke, odd] = this.card.querySelectorAll("#chart-keys .key");
