@@ -124,7 +124,7 @@ def assert_log_is_whole(stack: Stack, job_id: str, *, finished: bool) -> None:
 def loss_steps(frames: list[dict[str, Any]]) -> list[int]:
     """The steps whose loss rank 0 told, in the order of the log."""
     rank_0 = [line for frame in frames if frame["src"]["rank"] == 0 for line in frame["lines"]]
-    return [step for _at, _level, _rank, step, text in rank_0 if text.startswith("Loss: ")]
+    return [step for _at, _level, _rank, step, text, *_look in rank_0 if text.startswith("Loss: ")]
 
 
 def on_the_nodes(stack: Stack, job_id: str) -> list[tuple[int, str]]:
