@@ -104,7 +104,7 @@ def _bring_up(plane: ControlPlane, parts: Parts) -> None:
         if parts.scheduler:
             theirs = parts.flags.get("kube-scheduler", ())
             plane.optional("kube-scheduler", lambda: kubernetes.scheduler(home, kubeconfig, theirs))
-        if nodes:
+        if parts.fleet:
             api.delete(kwok.LEASES)  # a new KWOK never plays the pods of nodes that the one before it held last
             certificate = serving(kubernetes.pki(home), "kwok")
             plane.optional("kwok", lambda: kwok.program(home, kubeconfig, certificate, len(nodes)))
