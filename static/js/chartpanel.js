@@ -95,7 +95,7 @@ export class Panel {
         { stroke, width: 2, points: { show: false }, show: this.card.weight > 0 },
       ];
     });
-    const format = this.card.format;
+    const { format, brief } = this.card;
     this.plot = new uPlot(
       {
         ...this.#measure(),
@@ -103,7 +103,7 @@ export class Panel {
         series: [{}, ...series],
         axes: [
           { ...axis, size: 28, values: (_, steps) => steps.map((step) => (Number.isInteger(step) ? format(step) : "")) },
-          { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : format(tick))) },
+          { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : brief(tick))) },
         ],
         cursor: {
           points: { show: false }, drag: { x: true, y: false, setScale: false, dist: 6 }, sync: { key: "chart" },

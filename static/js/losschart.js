@@ -47,7 +47,10 @@ export class LossChart {
     this.unread = false;
     const number = new Intl.NumberFormat(document.documentElement.lang, { maximumSignificantDigits: 5 });
     const tiny = new Intl.NumberFormat(document.documentElement.lang, { notation: "scientific", maximumSignificantDigits: 4 });
-    this.format = (value) => (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e9) ? tiny : number).format(value);
+    const written = (most) => (value) =>
+      (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= most) ? tiny : number).format(value);
+    this.format = written(1e9);
+    this.brief = written(1e6); // what fits beside an axis
     this.steps = new Intl.NumberFormat(document.documentElement.lang);
     this.soon = new Throttle(() => this.#draw(), { every: DRAW_MS });
     this.anew = new Throttle(() => this.load(), { every: RELOAD_MS });
