@@ -3,37 +3,20 @@ process that serves it; `chart-cpu` is that process's share of it, which a crowd
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Iterator
 from typing import Any
 
+from tests.bench.database import test_database
 from tests.bench.figure import Figure
 
 POINTS, WIDTH, REQUESTS = 1_000_000, 1000, 1000
 
 
 def figures() -> Iterator[Figure]:
-    # Servers and settings of the tests; models can be imported only once Django is set up with them.
-    from tests import environment  # noqa: F401
-
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "maasportal.settings")
-    import django
-    from django.test.utils import setup_test_environment
-
-    django.setup()
-    setup_test_environment()
-    from django.db import connection
-
-    name = connection.settings_dict["NAME"]
-    connection.creation.create_test_db(verbosity=0)
-    try:
+    with test_database():
         yield from _measure()
-    finally:
-        connection.close()
-        connection.close_pool()
-        connection.creation.destroy_test_db(name, verbosity=0)
 
 
 def _measure() -> Iterator[Figure]:

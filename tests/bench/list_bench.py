@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Iterator
 from typing import Any
 
+from tests.bench.database import test_database
 from tests.bench.figure import Figure
 
 ROUNDS = 15
@@ -15,25 +15,8 @@ FEW, MANY = 100, 10_000
 
 
 def figures() -> Iterator[Figure]:
-    # Servers and settings of the tests; models can be imported only once Django is set up with them.
-    from tests import environment  # noqa: F401
-
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "maasportal.settings")
-    import django
-    from django.test.utils import setup_test_environment
-
-    django.setup()
-    setup_test_environment()
-    from django.db import connection
-
-    name = connection.settings_dict["NAME"]
-    connection.creation.create_test_db(verbosity=0)
-    try:
+    with test_database():
         yield from _measure()
-    finally:
-        connection.close()
-        connection.close_pool()
-        connection.creation.destroy_test_db(name, verbosity=0)
 
 
 def _measure() -> Iterator[Figure]:

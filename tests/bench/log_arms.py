@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
-import os
 import resource
 import socket
 import time
@@ -18,6 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from tests.bench.database import test_database
 
 MARK = "~#"
 """Stands once in each line: pages count it in the raw frames."""
@@ -48,32 +49,18 @@ class Carried:
 @contextmanager
 def prepared() -> Iterator[tuple[str, str]]:
     """A test database with a running job: its topic, and the session of its owner."""
-    # Servers and settings of the tests; models can be imported only once Django is set up with them.
-    from tests import environment  # noqa: F401
+    with test_database():
+        from django.conf import settings
+        from django.db import connection
 
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "maasportal.settings")
-    import django
-    from django.test.utils import setup_test_environment, teardown_test_environment
+        from tests import factories, pages
 
-    django.setup()
-    setup_test_environment()
-    from django.conf import settings
-    from django.db import connection
-
-    name = connection.settings_dict["NAME"]
-    connection.creation.create_test_db(verbosity=0)
-    from tests import factories, pages
-
-    world = factories.World.make()
-    topic, client = factories.job(world.scientist, world.place).topic, pages.browser(world.scientist)
-    session = client.cookies[settings.SESSION_COOKIE_NAME].value
-    connection.close()
-    connection.close_pool()
-    try:
+        world = factories.World.make()
+        topic, client = factories.job(world.scientist, world.place).topic, pages.browser(world.scientist)
+        session = client.cookies[settings.SESSION_COOKIE_NAME].value
+        connection.close()
+        connection.close_pool()
         yield topic, session
-    finally:
-        connection.creation.destroy_test_db(name, verbosity=0)
-        teardown_test_environment()
 
 
 def line(number: int) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 from deploy.local.browser import chromium
+from tests.bench.database import test_database
 from tests.bench.figure import Figure
 
 BURST, RATE, SECONDS, FRAME_LINES = 40_000, 10_000, 60, 500
@@ -116,21 +117,8 @@ def _write(topic: str, first: int, last: int) -> None:
 @contextmanager
 def _served() -> Iterator[tuple[str, str, str, str]]:
     """The portal on the tests' database: its address, a job's topic and path, and a session of somebody who sees it."""
-    # Servers and settings of the tests; models can be imported only once Django is set up with them.
-    from tests import environment  # noqa: F401
-
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "maasportal.settings")
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # Playwright keeps an event loop in this thread
-    import django
-    from django.test.utils import setup_test_environment
-
-    django.setup()
-    setup_test_environment()
-    from django.db import connection
-
-    name = connection.settings_dict["NAME"]
-    connection.creation.create_test_db(verbosity=0)
-    try:
+    with test_database() as database, TemporaryDirectory() as static:
         from apps.streams import services as streams
         from tests import factories
         from tests.prove.conftest import Portal, environment_of
@@ -139,16 +127,11 @@ def _served() -> Iterator[tuple[str, str, str, str]]:
         world = factories.World.make()
         job = factories.job(world.scientist, world.place)
         streams.forget(job.topic)
-        with TemporaryDirectory() as static:
-            env: dict[str, Any] = environment_of(connection.settings_dict["NAME"], Path(static))
-            subprocess.run([sys.executable, "manage.py", "collectstatic", "--noinput", "-v0"], env=env, check=True)
-            portal = Portal(env["MAAS_BASE_URL"], None, env)
-            portal.start()
-            try:
-                yield portal.url, job.topic, f"/jobs/{job.pk}/", cookie_of(world.scientist)
-            finally:
-                portal.stop()
-    finally:
-        connection.close()
-        connection.close_pool()
-        connection.creation.destroy_test_db(name, verbosity=0)
+        env: dict[str, Any] = environment_of(database, Path(static))
+        subprocess.run([sys.executable, "manage.py", "collectstatic", "--noinput", "-v0"], env=env, check=True)
+        portal = Portal(env["MAAS_BASE_URL"], None, env)
+        portal.start()
+        try:
+            yield portal.url, job.topic, f"/jobs/{job.pk}/", cookie_of(world.scientist)
+        finally:
+            portal.stop()
