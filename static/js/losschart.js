@@ -65,9 +65,11 @@ export class LossChart {
       if (turn !== this.asked) return;
       this.#arrange();
       const width = Math.max(200, Math.round(this.box.clientWidth - 70));
-      const marks = this.#json(`${this.words.job}/points?series=${CHECKPOINT}&width=2000`);
-      await Promise.all([...this.panels.values()].map((panel) => this.#fill(panel, width, turn)));
-      for (const { steps } of (await marks).attempts) for (const step of steps) this.saves.add(step);
+      const [marks] = await Promise.all([
+        this.#json(`${this.words.job}/points?series=${CHECKPOINT}&width=2000`),
+        ...[...this.panels.values()].map((panel) => this.#fill(panel, width, turn)),
+      ]);
+      for (const { steps } of marks.attempts) for (const step of steps) this.saves.add(step);
     } catch {
       if (turn !== this.asked) return;
       this.unread = true; // what is drawn stays; it is asked for again when the connection is back

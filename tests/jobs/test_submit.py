@@ -11,9 +11,13 @@ from django.db import connection
 from apps.accounts.domain import Role
 from apps.accounts.types import Denied
 from apps.audit.models import Entry
+from apps.clusters.models import Cluster
 from apps.jobs import services
 from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.models import Draft, IdempotencyKey, Job
+from apps.jobs.services import overview
+from apps.tenants import services as tenants
+from apps.tenants.models import Placement
 from tests import factories
 from tests.factories import DOCUMENT, World
 
@@ -29,6 +33,18 @@ def test_a_submitted_job_has_its_row_its_history_and_its_record(world: World) ->
     assert [row.phase for row in services.history_of(job)] == [Phase.SUBMITTED]
     entry = Entry.objects.get(action="job.submitted")
     assert (entry.target, entry.params) == (f"job:{job.pk}", {"name": "first light", "gpus": 2})
+
+
+@pytest.mark.parametrize("pk", [-1, 2**40])
+def test_a_draft_is_planned_for_the_place_in_which_its_job_will_be(world: World, pk: int) -> None:
+    """A tenant may stand in two clusters; which row the database finds first says nothing."""
+    other = Cluster.objects.create(slug="edge", name="Edge", server="http://127.0.0.1:1")
+    Placement.objects.create(
+        pk=pk, tenant=world.nlp, cluster=other, namespace="tenant-nlp-edge", queue="nlp", state=Placement.State.READY
+    )
+    use = overview.plan_of(factories.draft(world.scientist, world.nlp)).use
+    assert use
+    assert use.place == tenants.placement_of(world.nlp.pk)
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.AUDITOR, Role.OPERATOR])

@@ -118,12 +118,18 @@ def test_a_point_appears_as_it_comes_and_everything_can_be_kept(
     assert next(row["value"] for row in rows if row["series"] == "grad_norm" and row["step"] == "120") == "nan"
 
 
-def test_a_curve_that_cannot_be_read_says_so_and_is_asked_for_again(portal: Portal, desk: BrowserContext) -> None:
+@pytest.mark.parametrize("what", ["**/series", "**/points?*"])
+def test_a_curve_that_cannot_be_read_says_so_and_is_asked_for_again(
+    portal: Portal, desk: BrowserContext, what: str
+) -> None:
     page = desk.new_page()
-    page.route("**/series", lambda route: route.abort())
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.route(what, lambda route: route.abort())
     page.goto(f"/jobs/{portal.seeds.running.pk}/")
     expect(page.locator("#chart-again")).to_be_visible()
-    page.unroute("**/series")
+    page.unroute(what)
     # The page also asks by itself as it hears of new points; whoever comes first, the button may be gone by then.
     page.locator("#chart-again").dispatch_event("click")
     expect(page.locator("#chart canvas").first).to_be_visible()
+    assert faults == []

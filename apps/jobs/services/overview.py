@@ -63,7 +63,7 @@ def use_of(tenant_ids: Iterable[int]) -> list[Use]:
 def use_seen(actor: Actor, slug: str = "") -> list[Use]:
     """The same of the tenants an actor may see, or of the one named."""
     places = tenants.Placement.objects.visible_to(actor).standing()
-    places = places.select_related("tenant", "cluster").order_by("tenant__slug")
+    places = places.select_related("tenant", "cluster").order_by("tenant__slug", "pk")
     return _use(list(places.filter(tenant__slug=slug) if slug else places)[:MOST_TENANTS])
 
 

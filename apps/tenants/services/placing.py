@@ -50,9 +50,9 @@ def placement_of(tenant_id: int) -> Placement | None:
 
 
 def placements_of(tenant_ids: list[int]) -> list[Placement]:
-    """The places of several tenants, in one query."""
+    """The places of several tenants, in one query; of each tenant, the one where its jobs go first."""
     rows = Placement.objects.for_system().standing().select_related("tenant", "cluster")
-    return list(rows.filter(tenant_id__in=tenant_ids).order_by("tenant__slug"))
+    return list(rows.filter(tenant_id__in=tenant_ids).order_by("tenant__slug", "pk"))
 
 
 def place_of(placement: Placement) -> Place:
