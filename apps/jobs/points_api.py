@@ -24,7 +24,7 @@ from apps.accounts.types import Actor
 from apps.audit import services as audit
 from apps.jobs.models import Job
 from apps.jobs.services.control import NotNow
-from apps.jobs.services.curves import as_csv, series_of
+from apps.jobs.services.curves import Series, as_csv, series_of
 from apps.jobs.services.messages import PHASES
 from apps.jobs.services.pushing import NoAttempt, Pushed, push_points
 from apps.streams import services as streams
@@ -159,7 +159,13 @@ class SeriesSerializer(serializers.Serializer[Any]):
     unit = serializers.CharField()
     attempts = serializers.ListField(child=serializers.IntegerField())
     points = serializers.IntegerField()
-    pushed = serializers.BooleanField(help_text="Whether some were sent by REST.")
+    origins = serializers.SerializerMethodField(help_text="Where its points come from.")
+
+    @extend_schema_field({"type": "array", "items": {"type": "string", "enum": [one.word for one in streams.Origin]}})
+    def get_origins(self, series: Series) -> list[str]:
+        return [origin.word for origin in series.origins]
+
+    source = serializers.CharField(help_text="The same in words; empty for the log alone.")  # type: ignore[assignment]
 
 
 class SeriesView(GenericAPIView[Job]):
@@ -182,7 +188,7 @@ class TableView(GenericAPIView[Job]):
         parameters=[OpenApiParameter("series", str, many=True, description="Else: all."), *RANGE],
     )
     def get(self, request: Request, pk: str) -> StreamingHttpResponse:
-        """Every point as CSV: series, attempt, step, value, time, pushed."""
+        """Every point as CSV: series, attempt, step, value, time, origin."""
         job = _job(request, pk)
         _name, stretch = _stretch(request)
         stop = streams.STEP_LIMIT if stretch.stop is None else stretch.stop

@@ -12,8 +12,8 @@ class Point(models.Model):
     """One reading of one series at one step of one attempt. A step told twice keeps its first value, so that a log read
     again after a crash changes nothing. NaN and infinities are kept: a curve that broke must show it.
 
-    A point that was pushed gives way to one read from a log: what a job says of itself by another way must not hide
-    what it printed."""
+    `origin` is where it comes from (`domain.origins.Origin`). Any other gives way to one read from a log: what a job
+    says of itself by another way must not hide what it printed."""
 
     topic = models.CharField(max_length=80)
     series = models.CharField(max_length=40)
@@ -21,7 +21,7 @@ class Point(models.Model):
     step = models.BigIntegerField()
     value = models.FloatField()
     at = models.DateTimeField()
-    pushed = models.BooleanField(default=False, db_default=False)
+    origin = models.SmallIntegerField(default=0, db_default=0)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["topic", "series", "attempt", "step"], name="point_once")]
@@ -30,14 +30,14 @@ class Point(models.Model):
 class Curve(models.Model):
     """What is known of one series of one attempt without reading its points. Written in the transaction that writes
     them, so that a reader who kept `points` points and sees the same number here has them all. `replaced` counts values
-    that changed; `pushed`: some came another way than by a log."""
+    that changed; `origins` has a bit for each origin that some of its points had when they came."""
 
     topic = models.CharField(max_length=80)
     series = models.CharField(max_length=40)
     attempt = models.PositiveIntegerField()
     points = models.BigIntegerField()
     replaced = models.BigIntegerField(default=0)
-    pushed = models.BooleanField(default=False)
+    origins = models.SmallIntegerField(default=1, db_default=1)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["topic", "series", "attempt"], name="curve_once")]

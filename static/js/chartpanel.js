@@ -15,7 +15,7 @@ const LOW = 150;
  *   say: (text: string) => void}} Card
  */
 export class Panel {
-  /** @param {HTMLElement} box @param {{name: string, title: string, unit: string}} series @param {Card} card */
+  /** @param {HTMLElement} box @param {{name: string, title: string, unit: string, source: string}} series @param {Card} card */
   constructor(box, series, card, first) {
     this.series = series;
     this.card = card;
@@ -27,12 +27,19 @@ export class Panel {
     box.tabIndex = 0;
     box.setAttribute("role", "group");
     box.setAttribute("aria-label", card.words.keys.replace("{series}", series.title));
-    const head = line("div", series.unit ? `${series.title}, ${series.unit}` : series.title, "chart-title");
+    this.head = line("div", "", "chart-title");
+    this.name(series);
     this.ground = line("div", "", "chart-ground");
     this.tip = line("div", "", "chart-tip");
     this.tip.hidden = true;
-    box.append(head, this.ground, this.tip);
+    box.append(this.head, this.ground, this.tip);
     box.addEventListener("keydown", (event) => card.onKey(event, this));
+  }
+
+  /** What it is, and where its points come from if not from the log alone. */
+  name({ title, unit, source }) {
+    this.head.textContent = unit ? `${title}, ${unit}` : title;
+    if (source) this.head.append(" ", line("span", source, "soft"));
   }
 
   get own() {

@@ -220,6 +220,7 @@ export class LossChart {
         this.panels.set(one.name, new Panel(box, one, this, index === 0));
       }
     }
+    for (const one of wanted) this.panels.get(one.name).name(one);
     this.#offer(chosen);
     this.#legend();
   }

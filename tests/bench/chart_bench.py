@@ -83,7 +83,7 @@ def _fill(topic: str) -> None:
             [topic, POINTS - 1],
         )
         cursor.execute(
-            "INSERT INTO streams_curve (topic, series, attempt, points, replaced, pushed) VALUES (%s, 'loss', 1, %s, 0, false)",
+            "INSERT INTO streams_curve (topic, series, attempt, points, replaced) VALUES (%s, 'loss', 1, %s, 0)",
             [topic, POINTS],
         )
         cursor.execute("ANALYZE")  # as autovacuum does within a minute of so many rows

@@ -79,9 +79,9 @@ def test_every_point_as_a_table(world: World, job: Job) -> None:
     answer = client.get(f"/api/v1/jobs/{job.pk}/points.csv")
     rows = list(csv.reader(io.StringIO(b"".join(answer.streaming_content).decode())))
     assert rows[1:] == [
-        ["learning_rate", "2", "0", "1e-09", NOW.isoformat(), "no"],
-        ["loss", "1", "0", "3.25", NOW.isoformat(), "no"],
-        ["loss", "1", "1", "nan", NOW.isoformat(), "no"],
+        ["learning_rate", "2", "0", "1e-09", NOW.isoformat(), "log"],
+        ["loss", "1", "0", "3.25", NOW.isoformat(), "log"],
+        ["loss", "1", "1", "nan", NOW.isoformat(), "log"],
     ]
     one = client.get(f"/api/v1/jobs/{job.pk}/points.csv?series=loss&from=1&to=1")
     assert b"".join(one.streaming_content).count(b"\n") == 2
@@ -99,7 +99,7 @@ def test_the_command_says_the_same(world: World, job: Job) -> None:
         call_command("points", job.pk, "--as", world.scientist.sub, *options, stdout=out)
         return out.getvalue()
 
-    assert told().splitlines()[2] == f"loss,1,1,nan,{NOW.isoformat()},no"
+    assert told().splitlines()[2] == f"loss,1,1,nan,{NOW.isoformat()},log"
     by_rest = browser(world.scientist).get(f"/api/v1/jobs/{job.pk}/points?width=5").json()
     assert json.loads(told("--json", "--width", "5")) == by_rest
     assert told("--list") == "loss  2 points  attempts 1\n"
@@ -117,10 +117,15 @@ def test_points_are_pushed_once_and_marked(world: World, job: Job, django_captur
     with django_capture_on_commit_callbacks(execute=True):
         assert push(Client(), job, body, **bearer).json() == {"stored": 3, "known": 0}
     assert push(Client(), job, body, **bearer).json() == {"stored": 0, "known": 3}
-    assert set(Point.objects.values_list("attempt", "series", "step", "pushed")) == {
-        (2, "loss", 7, True), (2, "accuracy", 7, True), (2, "loss", 8, True),
+    assert set(Point.objects.values_list("attempt", "series", "step", "origin")) == {
+        (2, "loss", 7, 1), (2, "accuracy", 7, 1), (2, "loss", 8, 1),
     }  # fmt: skip
     assert Entry.objects.filter(action="job.push-points").count() == 1
+    record(job, 2, 2.5)
+    known = {one["name"]: one for one in Client().get(f"/api/v1/jobs/{job.pk}/series", headers=bearer).json()}
+    assert known["loss"]["origins"] == ["log", "pushed"]
+    assert known["loss"]["source"] == "read from the log · sent by the job"
+    assert known["accuracy"]["source"] == "sent by the job"
     (frame,) = [json.loads(entry.body) for entry in streams.tail(job.topic, 10) if entry.kind == "points"][-1:]
     assert ["loss", 8, 2.25] in [point[:3] for point in frame["points"]]
 

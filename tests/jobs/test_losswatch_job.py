@@ -149,8 +149,8 @@ def test_points_that_did_not_come_by_the_log_count_for_nothing(world: World) -> 
     """Neither do they trip it, nor hide what the log says."""
     job, now = running(world), timezone.now()
     told(job, [2.5, 2.4])
-    streams.record_points(job.topic, 1, [("loss", 11, NAN, now), ("loss", 16, 2.0, now)], pushed=True)
-    streams.record_points(job.topic, 1, [("checkpoint", 11, 1.0, now)], pushed=True)
+    streams.record_points(job.topic, 1, [("loss", 11, NAN, now), ("loss", 16, 2.0, now)], origin=streams.Origin.PUSHED)
+    streams.record_points(job.topic, 1, [("checkpoint", 11, 1.0, now)], origin=streams.Origin.PUSHED)
     watch_loss(job.pk)
     assert again(job).loss_watch.state == "ok"
     assert checkpoints_of(job) == []

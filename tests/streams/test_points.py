@@ -10,7 +10,7 @@ import pytest
 
 from apps.streams import services
 from apps.streams.models import Curve, Point
-from apps.streams.services import Stretch, curves
+from apps.streams.services import Origin, Stretch, curves
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
 TOPIC = "job.01TEST"
@@ -94,12 +94,12 @@ def test_a_curve_that_is_kept_in_memory_is_as_the_database_has_it_now() -> None:
 
 @pytest.mark.django_db
 def test_what_was_read_from_a_log_takes_the_place_of_what_was_pushed() -> None:
-    services.record_points(TOPIC, 1, [("loss", 1, 0.1, NOW), ("loss", 2, 0.2, NOW)], pushed=True)
+    services.record_points(TOPIC, 1, [("loss", 1, 0.1, NOW), ("loss", 2, 0.2, NOW)], origin=Origin.PUSHED)
     assert services.series(TOPIC, "loss")[0]["values"] == [0.1, 0.2]
     record(1, (2, math.nan), (3, 3.0))
-    services.record_points(TOPIC, 1, [("loss", 2, 0.2, NOW), ("loss", 3, 0.3, NOW)], pushed=True)
+    services.record_points(TOPIC, 1, [("loss", 2, 0.2, NOW), ("loss", 3, 0.3, NOW)], origin=Origin.PUSHED)
     assert services.series(TOPIC, "loss")[0]["values"] == [0.1, "NaN", 3.0]
-    assert list(Point.objects.filter(pushed=True).values_list("step", flat=True)) == [1]
+    assert list(Point.objects.filter(origin=Origin.PUSHED).values_list("step", flat=True)) == [1]
 
 
 @pytest.mark.django_db

@@ -6,7 +6,9 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from itertools import islice
+from operator import or_
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
@@ -27,6 +29,14 @@ SERIES: dict[str, tuple[str | Promise, str | Promise]] = {
 """Title and unit of the series that have a name of ours, in the order in which they are offered."""
 
 
+ORIGINS: dict[streams.Origin, Promise] = {
+    streams.Origin.LOG: _("read from the log"),
+    streams.Origin.PUSHED: _("sent by the job"),
+    streams.Origin.PROMETHEUS: _("read from Prometheus"),
+    streams.Origin.TENSORBOARD: _("read from TensorBoard's event files"),
+}
+
+
 @dataclass(frozen=True)
 class Series:
     name: str
@@ -34,7 +44,12 @@ class Series:
     unit: str
     attempts: list[int]
     points: int
-    pushed: bool
+    origins: list[streams.Origin]
+
+    @property
+    def source(self) -> str:
+        """Where its points come from, in words; "" for the log alone."""
+        return "" if self.origins == [streams.Origin.LOG] else " · ".join(str(ORIGINS[one]) for one in self.origins)
 
 
 def series_of(job: Job) -> list[Series]:
@@ -51,17 +66,21 @@ def series_of(job: Job) -> list[Series]:
 def _told(name: str, curves: list[streams.Curve]) -> Series:
     title, unit = SERIES.get(name, (name, ""))
     attempts, points = [curve.attempt for curve in curves], sum(curve.points for curve in curves)
-    return Series(name, str(title), str(unit), attempts, points, any(curve.pushed for curve in curves))
+    return Series(name, str(title), str(unit), attempts, points, streams.origins_of(_either(curves)))
 
 
-CSV_FIELDS = ("series", "attempt", "step", "value", "time", "pushed")
+def _either(curves: Iterable[streams.Curve]) -> int:
+    return reduce(or_, (curve.origins for curve in curves), 0)
+
+
+CSV_FIELDS = ("series", "attempt", "step", "value", "time", "origin")
 ROWS_AT_ONCE = 2000
 
 
 def as_csv(points: Iterable[streams.Told]) -> Iterator[bytes]:
     """Points as the pieces of a table; values exactly as they are kept, times in UTC."""
     yield _lines([CSV_FIELDS])
-    rows = ((p.series, p.attempt, p.step, repr(p.value), p.at.isoformat(), "yes" if p.pushed else "no") for p in points)
+    rows = ((p.series, p.attempt, p.step, repr(p.value), p.at.isoformat(), p.origin.word) for p in points)
     while some := list(islice(rows, ROWS_AT_ONCE)):
         yield _lines(some)
 

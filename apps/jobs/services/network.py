@@ -37,4 +37,5 @@ def slow_network(job: Job) -> Way | None:
     if nodes.count() < 2:
         return None
     known = streams.curves_known(job.topic)
-    return slow_way({curve.series for curve in known if curve.attempt == job.attempt and not curve.pushed})
+    read = [curve for curve in known if curve.attempt == job.attempt and curve.origins == streams.Origin.LOG.bit]
+    return slow_way({curve.series for curve in read})

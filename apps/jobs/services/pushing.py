@@ -51,7 +51,7 @@ def push_points(actor: Actor, *, job: Job, points: Sequence[Pushed], attempt: in
     now = timezone.now()
     is_first = not streams.has_pushed(job.topic, attempt)
     readings = [(point.series, point.step, point.value, point.at or now) for point in points]
-    stored = streams.record_points(job.topic, attempt, readings, pushed=True)
+    stored = streams.record_points(job.topic, attempt, readings, origin=streams.Origin.PUSHED)
     if stored and is_first:
         audit.record(POINTS_PUSHED, actor, job.audit_id, tenant_id=job.tenant_id, name=job.name, attempt=attempt)
     if stored:

@@ -1,6 +1,7 @@
 """What other apps may do with streams: hint at changes, keep and read log lines and points, say who may follow."""
 
 from apps.streams.domain.frames import Gap, LivePoint, LogFrame, LogLine, Look, PointsFrame, Source, jsonable
+from apps.streams.domain.origins import Origin, origins_of
 from apps.streams.models import Curve
 from apps.streams.services.answering import (
     PAGE_PARAMETERS,
@@ -55,6 +56,7 @@ __all__ = [
     "LoggedPoint",
     "Look",
     "Move",
+    "Origin",
     "PointsFrame",
     "Question",
     "Range",
@@ -76,6 +78,7 @@ __all__ = [
     "lines",
     "logged",
     "may_follow",
+    "origins_of",
     "packed",
     "page_answer",
     "question",

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from django.db import connection, transaction
 
 from apps.streams.domain.frames import jsonable
+from apps.streams.domain.origins import Origin
 from apps.streams.domain.packed import pack
 from apps.streams.models import Curve, Point
 from apps.streams.services.curves import Seen, curves_of
@@ -29,7 +30,7 @@ class LastPoint:
     at: datetime
 
 
-# A point read from a log takes the place of one that was pushed; else the first stays. (Only a row that was there has
+# A point read from a log (origin 0) takes the place of any other; else the first stays. (Only a row that was there has
 # an xmax.) Points are counted in the statement that writes them: see Curve.
 _RECORD = """
 WITH told AS (
@@ -37,33 +38,33 @@ WITH told AS (
         WITH ORDINALITY AS given(series, step, value, at, place)
     ORDER BY series, step, place
 ), written AS (
-    INSERT INTO streams_point AS point (topic, series, attempt, step, value, at, pushed)
+    INSERT INTO streams_point AS point (topic, series, attempt, step, value, at, origin)
     SELECT %s, series, %s, step, value, at, %s FROM told ORDER BY series, step
-    ON CONFLICT (topic, series, attempt, step) DO UPDATE SET value = excluded.value, at = excluded.at, pushed = false
-        WHERE point.pushed AND NOT excluded.pushed
+    ON CONFLICT (topic, series, attempt, step) DO UPDATE SET value = excluded.value, at = excluded.at, origin = 0
+        WHERE point.origin <> 0 AND excluded.origin = 0
     RETURNING series, xmax = 0 AS is_new
 ), counted AS (
-    INSERT INTO streams_curve AS curve (topic, series, attempt, points, replaced, pushed)
+    INSERT INTO streams_curve AS curve (topic, series, attempt, points, replaced, origins)
     SELECT %s, series, %s, count(*) FILTER (WHERE is_new), count(*) FILTER (WHERE NOT is_new), %s
     FROM written GROUP BY series ORDER BY series
     ON CONFLICT (topic, series, attempt) DO UPDATE
     SET points = curve.points + excluded.points, replaced = curve.replaced + excluded.replaced,
-        pushed = curve.pushed OR excluded.pushed
+        origins = curve.origins | excluded.origins
 )
 SELECT count(*) FROM written
 """
 BATCH = 2000
 
 
-def record_points(topic: str, attempt: int, readings: Iterable[Reading], *, pushed: bool = False) -> int:
-    """Store points and tell how many were new; a step that is already known keeps its value, unless that was only
-    pushed and this one was read."""
+def record_points(topic: str, attempt: int, readings: Iterable[Reading], *, origin: Origin = Origin.LOG) -> int:
+    """Store points and tell how many were new; a step that is already known keeps its value, unless that came another
+    way and this one was read from a log."""
     stored = 0
     rows = [(series[:40], step, value, at) for series, step, value, at in readings if 0 <= step <= STEP_LIMIT]
     with transaction.atomic(), connection.cursor() as cursor:
         for begin in range(0, len(rows), BATCH):
             given = [list(column) for column in zip(*rows[begin : begin + BATCH], strict=True)]
-            cursor.execute(_RECORD, [*given, topic, attempt, pushed, topic, attempt, pushed])
+            cursor.execute(_RECORD, [*given, topic, attempt, origin, topic, attempt, origin.bit])
             stored += int(cursor.fetchone()[0])
     return stored
 
@@ -77,7 +78,7 @@ class Told:
     step: int
     value: float
     at: datetime
-    pushed: bool
+    origin: Origin
 
 
 PAGE = 20_000
@@ -90,15 +91,16 @@ def told(topic: str, names: Sequence[str] = (), start: int = 0, stop: int = STEP
     for series, attempt in rows.filter(series__in=names) if names else rows:
         points = Point.objects.filter(topic=topic, series=series, attempt=attempt, step__lte=stop).order_by("step")
         after = start - 1
-        while page := points.filter(step__gt=after).values_list("step", "value", "at", "pushed")[:PAGE]:
-            for step, value, at, pushed in page:
-                yield Told(series, attempt, step, value, at, pushed)
+        while page := points.filter(step__gt=after).values_list("step", "value", "at", "origin")[:PAGE]:
+            for step, value, at, origin in page:
+                yield Told(series, attempt, step, value, at, Origin(origin))
             after = step
 
 
 def has_pushed(topic: str, attempt: int) -> bool:
     """Whether any point of an attempt was pushed."""
-    return Curve.objects.filter(topic=topic, attempt=attempt, pushed=True).exists()
+    curves = Curve.objects.filter(topic=topic, attempt=attempt)
+    return any(bits & Origin.PUSHED.bit for bits in curves.values_list("origins", flat=True))
 
 
 def curves_known(topic: str) -> list[Curve]:
@@ -119,7 +121,7 @@ _LOGGED = """
 SELECT asked.series, later.attempt, later.step, later.value, later.at
 FROM unnest(%s::text[]) AS asked(series), LATERAL (
     SELECT attempt, step, value, at FROM streams_point
-    WHERE topic = %s AND series = asked.series AND (attempt, step) > (%s, %s) AND NOT pushed
+    WHERE topic = %s AND series = asked.series AND (attempt, step) > (%s, %s) AND origin = 0
     ORDER BY attempt DESC, step DESC LIMIT %s
 ) AS later
 """
