@@ -5,6 +5,7 @@ import { Incoming } from "./lib/live-lines.js";
 import { LogChoices } from "./logchoices.js";
 import { LogFind } from "./logfind.js";
 import { Rows } from "./logrows.js";
+import { LogSpan } from "./logspan.js";
 import { LogTools } from "./logtools.js";
 
 const PAGE_LINES = 1000;
@@ -46,13 +47,17 @@ export class LogCard {
     this.picked = null;
     this.find = new LogFind(this);
     this.choices = new LogChoices(this);
+    this.span = new LogSpan(this);
     this.tools = new LogTools(this);
     this.#listen();
   }
 
   /** Show the newest lines, or a line that a link named; resolves to the place from which the socket goes on. */
   async open(line) {
-    if (line && (await this.goTo({ line }))) return null;
+    if (line && (await this.goTo({ line }))) {
+      if (location.hash !== "#log") this.card.scrollIntoView({ block: "center" });
+      return null;
+    }
     return (await this.load())?.cursor ?? null;
   }
 
@@ -132,7 +137,7 @@ export class LogCard {
 
   /** What is chosen, as the server is asked for it. */
   filters() {
-    return [...this.choices.filters(), ...this.find.filters()];
+    return [...this.choices.filters(), ...this.span.filters(), ...this.find.filters()];
   }
 
   /** Other lines are wanted: read them, around what was being read. */
@@ -192,7 +197,7 @@ export class LogCard {
   // --- drawing ---
 
   #wanted() {
-    return { ...this.choices.filter, test: this.find.test };
+    return { ...this.choices.filter, ...this.span.span, test: this.find.test };
   }
 
   #planDrawing() {

@@ -118,7 +118,7 @@ export class LogFind {
   }
 
   #read() {
-    const near = this.log.lines.all.findLast((line) => "at" in line)?.at;
+    const near = this.log.lines.lastAt ?? undefined;
     const regex = this.regex.getAttribute("aria-pressed") === "true";
     this.seen = this.field.value;
     this.search = readSearch(this.field.value, { regex, near, zone: this.zone });

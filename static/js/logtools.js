@@ -1,5 +1,6 @@
 // What can be done with the lines of a log: wrapped, walked through by keyboard, copied, linked to, downloaded.
 
+import { addressOf, placeIn } from "./lib/place.js";
 import { toast, words as shared } from "./toast.js";
 
 const WRAP = "log-wrap";
@@ -17,7 +18,7 @@ export class LogTools {
     box.addEventListener("copy", (event) => this.#copied(event));
     card.querySelector("#log-copy").addEventListener("click", () => this.#copy(log.lines.all));
     for (const link of card.querySelectorAll("[data-download]")) {
-      link.addEventListener("click", () => this.#aim(link));
+      link.addEventListener("click", (event) => this.#aim(link, event));
     }
     this.picked.addEventListener("click", ({ target }) => this.#act(target.closest("[data-act]")?.dataset.act));
   }
@@ -87,7 +88,13 @@ export class LogTools {
     if (!line || !act) return;
     if (act === "chart" && line.step !== null) this.log.page.onPick(line.step, line.attempt);
     if (act === "copy") this.#copy([line]);
-    if (act === "link") this.#write(`${location.origin}${location.pathname}?line=${line.n}#log`);
+    if (act === "link") this.#write(this.#linkTo(line));
+  }
+
+  /** Shows the line among all others of the chosen span. */
+  #linkTo({ n }) {
+    const { since, until } = placeIn(location);
+    return `${location.origin}${addressOf({ pathname: location.pathname, search: "", hash: "#log" }, { line: n, since, until })}`;
   }
 
   // --- copies ---
@@ -114,8 +121,9 @@ export class LogTools {
     }
   }
 
-  /** Ask for what is chosen now. */
-  #aim(link) {
+  /** Ask for what is chosen now; of a span that is typed and not shown yet, for that. */
+  #aim(link, event) {
+    if (link.closest("form") && !this.log.span.take()) return event.preventDefault();
     const query = link.dataset.download === "chosen" ? new URLSearchParams(this.log.filters()).toString() : "";
     link.href = query ? `${link.dataset.url}?${query}` : link.dataset.url;
   }

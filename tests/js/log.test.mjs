@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readMoment, readSearch } from "../../static/js/lib/finding.js";
+import { shown } from "../../static/js/lib/lines.js";
 import { Incoming } from "../../static/js/lib/live-lines.js";
+import { keepMoment, keptMoment, readSpan, typedMoment } from "../../static/js/lib/span.js";
 
 test("a search is somewhere to go, an expression or plain text", () => {
   assert.deepEqual(readSearch(" step: 1,200 "), { jump: "step", value: "1200" });
@@ -22,6 +24,23 @@ test("a time is meant as the reader's clock shows it, on the day that is being r
   assert.equal(at("2026-03-29 01:30", near, "Europe/Berlin"), "2026-03-29T00:30:00.000Z", "before the clocks go forward");
   assert.equal(readMoment("25:00", near, "UTC"), null);
   assert.deepEqual(readSearch("time:20:00", { near, zone: "UTC" }), { jump: "at", value: "1772395200000000000" });
+});
+
+test("a span holds what is typed, by the reader's clock, and stands in an address for any zone", () => {
+  const reader = { near: Date.UTC(2026, 2, 1, 20), zone: "Asia/Shanghai" };
+  const span = readSpan("15:32", "2026-03-02 15:40:07", reader);
+  assert.deepEqual([span.since, span.until].map(keepMoment), ["2026-03-02T07:32:00Z", "2026-03-02T07:40:08Z"]);
+  assert.equal(keptMoment(keepMoment(span.since)), span.since);
+  assert.equal(typedMoment(span.until - 1000, reader.zone), "2026-03-02 15:40:07");
+  const minute = readSpan("15:32", "15:32", reader);
+  assert.equal(minute.until - minute.since, 60_000, "the same minute twice is that minute");
+  assert.deepEqual(readSpan("", " ", reader), { since: null, until: null, faults: {} });
+  assert.deepEqual(readSpan("soon", "15:60", reader).faults, { since: "time", until: "time" });
+  assert.deepEqual(readSpan("15:40", "15:32", reader).faults, { until: "order" });
+  assert.deepEqual([keptMoment(undefined), keepMoment(null)], [null, ""]);
+  assert.ok(Number.isNaN(keptMoment("soon")) && Number.isNaN(keptMoment("2026-13-02T07:32:00Z")));
+  const line = (at) => shown({ at, text: "", rank: null, level: "" }, { ranks: new Set(), level: "", ...span });
+  assert.deepEqual([span.since - 1, span.since, span.until - 1, span.until].map(line), [false, true, true, false]);
 });
 
 const lines = (from, to) => Array.from({ length: to - from + 1 }, (_, index) => ({ n: from + index }));

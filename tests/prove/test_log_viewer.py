@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -28,7 +29,9 @@ ROWS_LIMIT = 5000
 CASES = ("torchtitan_ansi", "hf_trainer_tqdm", "deepspeed_overflow", "failure_causes", "ray_prefixed", "hostile")
 
 
-NAMES = ("burst", "long", "paused", "linked", "steps", "searched", "copied", "keys", "away", "long line", *CASES)
+NAMES = (
+    "burst", "span", "long", "paused", "linked", "steps", "searched", "copied", "keys", "away", "long line", *CASES,
+)  # fmt: skip
 
 
 class Logs:
@@ -52,7 +55,7 @@ class Logs:
 
 def write(job: Job, first: int, last: int, *, rank: int = 0, text: str = "line {n} of the test", **values: Any) -> None:
     """Lines with their own number in them, in frames of 500."""
-    now = int(timezone.now().timestamp() * 1e9)
+    now = values.get("at", int(timezone.now().timestamp() * 1e9))
     for start in range(first, last + 1, 500):
         lines = [
             streams.LogLine(now + n, values.get("level", "INFO"), rank, values.get("step", n), text.format(n=n))
@@ -238,6 +241,50 @@ def test_the_whole_kept_log_is_searched_and_a_bad_expression_is_said(logs: Logs,
     field.fill("(")
     expect(page.locator("#log-count")).to_contain_text("no regular expression")
     expect(field).to_have_attribute("aria-invalid", "true")
+
+
+def test_a_span_of_time_is_shown_kept_in_the_address_and_downloaded_with_the_other_filters(
+    logs: Logs, desk: BrowserContext
+) -> None:
+    job, noon = logs.job("span"), datetime(2026, 3, 2, 12, tzinfo=UTC)
+    for n in range(1, 61):  # a line a minute, in turn of two ranks
+        at = noon + timedelta(minutes=n)
+        write(job, n, n, rank=n % 2, at=int(at.timestamp() * 1e9))
+    page = opened(desk, job)
+    menu, since, until = page.locator("#log-span > summary"), page.locator("#log-since"), page.locator("#log-until")
+    menu.click()
+    since.fill("12:70")
+    until.fill("12:20")
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(page.locator("#log-since-fault")).to_have_text("Enter a time such as 15:32 or 2026-03-02 15:32.")
+    expect(since).to_be_focused()
+    since.fill("12:30")
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(page.locator("#log-until-fault")).to_have_text("Choose a time after the beginning.")
+    assert numbers(page) == list(range(1, 61))
+    since.fill("2026-03-02 12:10")
+    until.press("Enter")
+    expect(page.locator(ROWS)).to_have_count(11)
+    expect(menu).to_contain_text("3/2, 12:10:00 – 12:20:59")
+    page.locator("#log-rank").select_option(label="rank 1")
+    expect(page.locator(ROWS)).to_have_count(5)
+    assert page.url.endswith("#since=2026-03-02T12:10:00Z&until=2026-03-02T12:21:00Z&rank=1")
+    write(job, 61, 61, rank=1)  # after the span: not shown
+    write(job, 62, 62, rank=1, at=int((noon + timedelta(minutes=15)).timestamp() * 1e9))
+    expect(page.locator(ROWS)).to_have_count(6)
+    page.reload()
+    expect(page.locator(ROWS)).to_have_count(6)
+    menu.click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download", exact=True).click()
+    assert re.findall(r"line (\d+) of", download.value.path().read_text()) == ["11", "13", "15", "17", "19", "62"]
+    page.get_by_role("button", name="Any time").click()
+    expect(page.locator(ROWS)).to_have_count(32)
+    assert page.url.endswith("#rank=1")
+    page.goto(f"/jobs/{job.pk}/#since=soon")
+    page.reload()
+    expect(page.locator("#log-since-fault")).to_be_visible()
+    expect(since).to_have_value("soon")
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -227,6 +227,7 @@ def test_segments_in_which_nothing_can_be_are_not_read(topic: str, folder: Path)
     assert numbers(ask(topic, "attempt=2")) == list(range(11, 21))
     assert numbers(ask(topic, "level=error")) == list(range(11, 21))
     assert numbers(ask(topic, "rank=7")) == []
+    assert numbers(ask(topic, "since=1970-01-01T00:00:11Z&until=1970-01-01T00:00:21Z")) == list(range(11, 21))
     assert ask(topic, "step=15&limit=2")["at"] == 15
     assert read().currsize == 1
 

@@ -102,6 +102,19 @@ def test_filters_keep_the_numbers(topic: str) -> None:
     assert numbers(ask(topic, "q=[05]$&regex=1&line=15&limit=4")) == [5, 10, 15, 20]
 
 
+def test_a_span_of_time_goes_with_every_filter_and_into_the_text(topic: str) -> None:
+    write(topic, 1, 10)
+    write(topic, 11, 10, rank=1)
+    span = f"since=1970-01-01T00:00:08Z&until={13 * SECOND}"
+    assert numbers(ask(topic, span)) == [8, 9, 10, 11, 12]
+    assert numbers(ask(topic, f"{span}&rank=1")) == [11, 12]
+    assert numbers(ask(topic, f"{span}&q=0$&regex=1")) == [10]
+    assert numbers(ask(topic, "since=1970-01-01T08:00:19%2B08:00")) == [19, 20]
+    assert numbers(ask(topic, "until=1970-01-01T00:00:01.000000Z")) == []
+    text = b"".join(services.text(topic, services.text_range(QueryDict(f"{span}&rank=0")))).decode()
+    assert [line.rpartition(" ")[2] for line in text.splitlines()] == ["8", "9", "10"]
+
+
 def test_a_search_says_how_far_it_came_and_goes_on_there(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "SEARCH_SECONDS", 0)
     for first in range(1, 101, 10):
@@ -126,7 +139,8 @@ def test_a_pattern_that_would_run_for_ever_elsewhere_is_as_quick_as_any(topic: s
 @pytest.mark.parametrize(
     ("query", "field"),
     [("q=(a&regex=1", "q"), ("q=" + "a" * 1001, "q"), ("rank=x", "rank"), ("level=loud", "level"), ("limit=0", "limit"),
-     ("line=-1", "line"), ("at=noon", "at"), ("step=1.5", "step"), ("attempt=two", "attempt")],
+     ("line=-1", "line"), ("at=noon", "at"), ("step=1.5", "step"), ("attempt=two", "attempt"), ("since=soon", "since"),
+     ("until=32:00", "until"), ("since=1970-01-02T00:00:00Z&until=1970-01-01T00:00:00Z", "until")],
 )  # fmt: skip
 def test_what_makes_no_sense_is_said_by_field(query: str, field: str) -> None:
     with pytest.raises(services.BadQuestion) as bad:

@@ -35,16 +35,19 @@ class Block:
 @dataclass(frozen=True)
 class Filter:
     """Which lines are wanted: those of some ranks (and of none), of a level or worse, of an attempt, with a text or
-    pattern in them, whatever its case. Empty: all."""
+    pattern in them, whatever its case, of a span of time (ns, `until` not in it). Empty: all."""
 
     ranks: frozenset[int] = frozenset()
     level: str = ""
     attempt: int | None = None
     text: str = ""
     regex: bool = False
+    since: int | None = None
+    until: int | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.ranks or self.level or self.text or self.attempt is not None)
+        given = (self.attempt, self.since, self.until)
+        return bool(self.ranks or self.level or self.text) or any(one is not None for one in given)
 
 
 class Matcher:
@@ -71,6 +74,10 @@ class Matcher:
 
     def _is_wanted(self, line: LogLine, frame: LogFrame) -> bool:
         wanted = self._wanted
+        if wanted.since is not None and line.at < wanted.since:
+            return False
+        if wanted.until is not None and line.at >= wanted.until:
+            return False
         if wanted.ranks:
             rank = frame.src.rank if line.rank is None else line.rank
             if rank is not None and rank not in wanted.ranks:

@@ -24,6 +24,8 @@ _WANTED = [
     OpenApiParameter("rank", OpenApiTypes.INT, many=True, description="Lines of these ranks."),
     OpenApiParameter("level", OpenApiTypes.STR, enum=LEVELS, description="Lines of this level or worse."),
     OpenApiParameter("attempt", OpenApiTypes.INT),
+    OpenApiParameter("since", OpenApiTypes.STR, description="Lines of this moment or later: ISO time, or ns."),
+    OpenApiParameter("until", OpenApiTypes.STR, description="Lines before this moment."),
     OpenApiParameter("q", OpenApiTypes.STR, description="Lines with this text in them, whatever its case."),
     OpenApiParameter("regex", OpenApiTypes.BOOL, description="`q` is a regular expression (RE2)."),
 ]

@@ -196,6 +196,10 @@ def _segments(topic: str, low: int, high: int, wanted: Filter) -> QuerySet[Segme
     found = Segment.objects.filter(_READABLE, topic=topic, last__gte=low, first__lte=high)
     if wanted.attempt is not None:
         found = found.filter(attempts__contains=[wanted.attempt])
+    if wanted.since is not None:
+        found = found.filter(ends__gte=wanted.since)
+    if wanted.until is not None:
+        found = found.filter(begins__lt=wanted.until)
     if wanted.ranks:
         found = found.filter(Q(ranks__overlap=sorted(wanted.ranks)) | Q(ranks=[]))
     return found.filter(worst__gte=weight(wanted.level)) if wanted.level else found

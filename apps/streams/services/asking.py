@@ -105,9 +105,11 @@ class _Reading:
         if level and level not in LEVELS:
             self._errors["level"] = [_("Choose one of {names}.").format(names=", ".join(LEVELS))]
         text = self._params.get("q") or ""
-        wanted = Filter(
-            frozenset(map(int, ranks)), level, self.number("attempt"), text, self._params.get("regex") in ("1", "true")
-        )
+        since, until = self.one("since", _moment), self.one("until", _moment)
+        if since is not None and until is not None and until <= since:
+            self._errors["until"] = [_("Choose a time after the beginning.")]
+        is_regex = self._params.get("regex") in ("1", "true")
+        wanted = Filter(frozenset(map(int, ranks)), level, self.number("attempt"), text, is_regex, since, until)
         if len(text) > PATTERN_LIMIT:
             self._errors["q"] = [_("At most {maximum} characters.").format(maximum=PATTERN_LIMIT)]
             return wanted

@@ -48,6 +48,11 @@ export class Lines {
     return this.all.findLast(isLine)?.n ?? null;
   }
 
+  /** When the newest line was written, in milliseconds. */
+  get lastAt() {
+    return this.all.findLast(isLine)?.at ?? null;
+  }
+
   /** Add newer lines; returns those added, and those that went: the oldest beyond the cap, and what was drawn over. */
   append(lines) {
     const gone = [];
@@ -107,9 +112,14 @@ export class Lines {
 
 const isLine = (line) => !("gap" in line);
 
-/** Whether a line is shown. `ranks` empty means all; `level` "" means every; `test` tries the text. Gaps always are. */
-export function shown(line, { ranks, level, test }) {
+/**
+ * Whether a line is shown. `ranks` empty means all; `level` "" means every; `since` and `until` (not in it) are
+ * milliseconds, null for none; `test` tries the text. Gaps always are.
+ */
+export function shown(line, { ranks, level, since, until, test }) {
   if ("gap" in line) return true;
+  if ((since ?? null) !== null && line.at < since) return false;
+  if ((until ?? null) !== null && line.at >= until) return false;
   if (ranks.size && line.rank !== null && !ranks.has(line.rank)) return false;
   if (level && LEVELS.indexOf(line.level || "INFO") < LEVELS.indexOf(level)) return false;
   return !test || test(line.text);

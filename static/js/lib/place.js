@@ -28,7 +28,7 @@ export function writePlace(place) {
   for (const [key, value] of Object.entries(place)) {
     if (value !== "" && value !== null && value !== undefined) kept.set(key, String(value));
   }
-  // Commas are legal in a fragment and far easier to read than %2C.
-  const text = kept.toString().replaceAll("%2C", ",");
+  // Commas and colons are legal in a fragment and far easier to read than %2C and %3A.
+  const text = kept.toString().replaceAll("%2C", ",").replaceAll("%3A", ":");
   return text ? `#${text}` : "";
 }

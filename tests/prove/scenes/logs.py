@@ -21,6 +21,8 @@ CASES = Path(__file__).parents[2] / "cases" / "logs"
 PAGES = {
     "log-lines": ("data-scientist", "/jobs/{printing}/?line=20#log"),
     "log-found": ("data-scientist", "/jobs/{printing}/#find=loss&only=1"),
+    "log-span": ("data-scientist", "/jobs/{printing}/#since=2026-03-02T08:00:00Z&until=2199-01-01T00:00:00Z"),
+    "log-span-wrong": ("data-scientist", "/jobs/{printing}/#since=soon&until=2026-03-02T08:00:00Z"),
     "log-none-fits": ("data-scientist", "/jobs/{printing}/#find=nothing+like+it&only=1"),
 }
 

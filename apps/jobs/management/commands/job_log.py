@@ -22,12 +22,14 @@ class Command(JobCommand):
         parser.add_argument("--rank", action="append", default=[], help="lines of this rank; may be given again")
         parser.add_argument("--level", default="", help="lines of this level or worse: debug, info, warn, error")
         parser.add_argument("--attempt", default="", help="lines of this attempt")
+        parser.add_argument("--since", default="", help="lines of this moment or later, as 2026-03-02T08:00:00Z")
+        parser.add_argument("--until", default="", help="lines before this moment")
         parser.add_argument("--from", default="", help="the first line, by number")
         parser.add_argument("--to", default="", help="the last line, by number")
 
     def tell(self, actor: Actor, job: Job, options: dict[str, Any]) -> None:
         params = QueryDict(mutable=True)
-        for name in ("q", "level", "attempt", "from", "to"):
+        for name in ("q", "level", "attempt", "since", "until", "from", "to"):
             params[name] = options[name]
         params["regex"] = "1"
         params.setlist("rank", options["rank"])
