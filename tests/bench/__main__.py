@@ -14,6 +14,7 @@ BENCHES = (
     "watch",
     "watch-real",
     "watch-hint",
+    "api-back",
     "chart",
     "viewer",
     "sockets",

@@ -261,6 +261,16 @@ class Stack:
         sql = "SELECT count(*) FROM audit_entry WHERE target = %s AND action = %s"
         return int(self.rows(sql, f"job:{job_id}", action)[0][0])
 
+    def give_room(self, tenant: str, gpus: int) -> None:
+        """So much of a tenant's accelerators that no submission lacks room."""
+        self.demo.manage(
+            "shell", "-v0", "-c",
+            "from apps.accounts.types import Actor; from apps.quotas import services as quotas;"
+            "from apps.tenants import services as tenants; from apps.tenants.models import Placement;"
+            f"place = Placement.objects.for_system().get(tenant__slug='{tenant}');"
+            f"quotas.set_base(Actor.system('demo'), place.tenant_id, place.pool, {gpus})",
+        )  # fmt: skip
+
     # --- what can be broken -----------------------------------------------------------------------------------------
 
     def kill(self, name: str) -> None:

@@ -160,7 +160,7 @@ def told(second_stack: Stack) -> Iterator[Told]:
     stack = second_stack
     stack.await_all()
     room = round(RATE * (BEFORE + AWAY + AFTER + 60)) * GPUS
-    give_room(stack, room)
+    stack.give_room(TENANT, room)
     clients = [stack.rest(SCIENTIST), stack.rest(ADMIN)]
     submissions = Submissions(clients, "sh -c 'echo ran; sleep 0.5'")
     witness = stack.rest().submit(submissions.document("witness") | {"command": "sleep 3600"})
@@ -179,18 +179,7 @@ def told(second_stack: Stack) -> Iterator[Told]:
     one = Told(stack, submissions, witness, job, cluster, text, listed)
     print(f"{one.submissions.rate:.1f} submissions/s of {RATE:g}, {len(one.ids)} jobs, {one.submissions.answers}")
     yield one
-    give_room(stack, 16)
-
-
-def give_room(stack: Stack, gpus: int) -> None:
-    """So much of the tenant's accelerators that no submission lacks room."""
-    stack.demo.manage(
-        "shell", "-v0", "-c",
-        "from apps.accounts.types import Actor; from apps.quotas import services as quotas;"
-        "from apps.tenants import services as tenants; from apps.tenants.models import Placement;"
-        f"place = Placement.objects.for_system().get(tenant__slug='{TENANT}');"
-        f"quotas.set_base(Actor.system('demo'), place.tenant_id, place.pool, {gpus})",
-    )  # fmt: skip
+    stack.give_room(TENANT, 16)
 
 
 def read(stack: Stack, path: str) -> dict[str, Any]:
