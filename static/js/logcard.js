@@ -1,5 +1,6 @@
 // The log card: the newest lines as they come, older ones from what is kept, at most 5,000 of them in the page.
 
+import { askFor } from "./lib/asking.js";
 import { Lines, shown } from "./lib/lines.js";
 import { Incoming } from "./lib/live-lines.js";
 import { LogChoices } from "./logchoices.js";
@@ -10,11 +11,7 @@ import { LogTools } from "./logtools.js";
 
 const PAGE_LINES = 1000;
 const NEAR_EDGE_PX = 24;
-const BATCH_ROWS = 50;
-// Of a frame of the screen; the rest belongs to painting, and to the reader's hands.
-const DRAWING_MS = 8;
-// More than this cannot be read as it goes by: what waits beyond is passed over, and read from what is kept when wanted.
-const WAITING_LINES = 1000;
+const LINE_PX = 20;
 const ENDS = ["succeeded", "failed", "stopped"];
 
 export class LogCard {
@@ -35,8 +32,14 @@ export class LogCard {
     this.followButton = card.querySelector("#log-follow");
     this.newerCount = card.querySelector("#log-newer");
     this.lines = new Lines();
-    this.incoming = new Incoming(WAITING_LINES);
-    this.rows = new Rows(card.querySelector("#log-rows"), { byPod: card.dataset.by === "pod", words: this.words });
+    this.incoming = new Incoming(this.lines.cap);
+    this.rows = new Rows(card.querySelector("#log-rows"), {
+      byPod: card.dataset.by === "pod",
+      words: this.words,
+      isFound: (line) => this.find.isFound(line),
+      inPlace: (change) => this.#inPlace(change),
+    });
+    this.screenful = 0; // rows that the box is high enough for
     this.following = true;
     this.live = false; // whether what is shown ends where `incoming` begins
     this.reach = 0; // the last line that was looked at, shown or not
@@ -126,7 +129,8 @@ export class LogCard {
   async ask(parameters) {
     const mine = ++this.asked;
     this.box.setAttribute("aria-busy", "true");
-    const { answer, fault } = await this.#fetch(new URLSearchParams([...this.filters(), ...Object.entries(parameters)]));
+    const asked = new URLSearchParams([...this.filters(), ...Object.entries(parameters)]);
+    const { answer, fault } = await askFor(`${this.card.dataset.url}?${asked}`, this.words.failed);
     if (mine !== this.asked) return null;
     this.box.removeAttribute("aria-busy");
     this.card.classList.toggle("no-answer", Boolean(fault));
@@ -186,7 +190,10 @@ export class LogCard {
     this.box.addEventListener("scroll", () => this.#scrolled());
     this.box.addEventListener("click", (event) => this.#clicked(event));
     // The end moves without a new line too: lines wrap anew, a font comes, a button above appears.
-    const end = new ResizeObserver(() => this.following && this.#toEnd());
+    const end = new ResizeObserver(() => {
+      this.screenful = Math.ceil(this.box.clientHeight / LINE_PX) + 1;
+      if (this.following) this.#toEnd();
+    });
     end.observe(this.box);
     end.observe(this.rows.parent);
     this.followButton.addEventListener("click", () => (this.following ? this.pause() : this.newest()));
@@ -204,26 +211,21 @@ export class LogCard {
     if (this.planned || !this.following || !this.live) return;
     this.planned = requestAnimationFrame(() => {
       this.planned = null;
-      this.#drawSome();
+      this.#draw();
     });
   }
 
-  /** Draw waiting lines for as long as a frame of the screen allows, and go on in the next one. */
-  #drawSome() {
+  #draw() {
     if (!this.following || !this.live) return;
-    const until = performance.now() + DRAWING_MS;
-    while (this.incoming.lines.length && performance.now() < until) {
-      const batch = this.incoming.take(BATCH_ROWS);
-      if (this.incoming.skipped) this.#startOver();
-      this.#append(batch);
-      this.#toEnd(); // lays the batch out, so that its time is known
-    }
+    const waiting = this.incoming.take();
+    if (this.incoming.skipped) this.#startOver();
+    this.#append(waiting);
+    this.#toEnd();
     this.#showEdges();
-    if (this.incoming.lines.length) this.#planDrawing();
-    else this.reach = Math.max(this.reach, this.incoming.to ?? 0);
+    this.reach = Math.max(this.reach, this.incoming.to ?? 0);
   }
 
-  /** More came than anybody could read: what was shown does not join what is drawn now. */
+  /** More came than the page keeps: what was shown does not join what is drawn now. */
   #startOver() {
     this.incoming.skipped = false;
     this.lines.clear();
@@ -233,10 +235,9 @@ export class LogCard {
 
   #append(lines) {
     const { added, gone } = this.lines.append(lines);
-    this.rows.append(added);
+    this.rows.append(added, this.screenful);
     this.rows.remove(gone);
     if (this.lines.all.length >= this.lines.cap) this.before = String(this.lines.first);
-    this.find.marks(added);
   }
 
   #toEnd() {
@@ -266,7 +267,7 @@ export class LogCard {
     if (none) this.note.textContent = busy ? loading : failed ? "" : filtered ? noneFits : this.note.dataset.none;
     this.olderButton.hidden = !this.before || busy;
     if (notice !== undefined) this.card.querySelector("#log-notice").textContent = notice ?? "";
-    const phase = this.rows.byPod ? "" : document.getElementById("state")?.dataset.phase;
+    const phase = this.card.dataset.by === "pod" ? "" : document.getElementById("state")?.dataset.phase;
     this.card.querySelector("#log-end").hidden = none || !this.live || !ENDS.includes(phase);
   }
 
@@ -288,7 +289,6 @@ export class LogCard {
         this.live = false;
         this.reach = this.lines.last;
       }
-      this.find.marks(added);
     });
     this.#showEdges(answer.notice);
     this.find.told(answer.searched);
@@ -326,18 +326,18 @@ export class LogCard {
 
   /** Change the rows and leave what is being read where it is. */
   #inPlace(change) {
-    const anchor = this.rows.of(this.firstInSight());
+    const anchor = this.following ? null : this.rows.first(this.box.getBoundingClientRect().top);
     const was = anchor?.getBoundingClientRect().top;
     change();
+    if (this.following) return this.#toEnd();
     if (anchor?.isConnected) this.box.scrollTop += anchor.getBoundingClientRect().top - was;
     this.top = this.box.scrollTop;
   }
 
   firstInSight() {
-    const edge = this.box.getBoundingClientRect().top;
-    const block = [...this.rows.parent.children].find((one) => one.getBoundingClientRect().bottom > edge);
-    const row = [...(block?.children ?? [])].find((one) => one.getBoundingClientRect().bottom > edge);
-    return this.lineOf(row) ?? this.lines.all.find((line) => "n" in line);
+    const { top, bottom } = this.box.getBoundingClientRect();
+    this.rows.show(top, bottom);
+    return this.lineOf(this.rows.first(top)) ?? this.lines.all.find((line) => "n" in line);
   }
 
   #scrolled() {
@@ -347,6 +347,7 @@ export class LogCard {
     this.top = scrollTop;
     if (this.following) {
       if (!atEnd && up) this.#follow(false);
+      if (this.following) return;
     } else if (atEnd && this.live) {
       this.#follow(true);
       this.#planDrawing();
@@ -355,16 +356,8 @@ export class LogCard {
     } else if (up && scrollTop < clientHeight && !this.find.filters().length) {
       this.older();
     }
-  }
-
-  async #fetch(parameters) {
-    try {
-      const response = await fetch(`${this.card.dataset.url}?${parameters}`, { headers: { Accept: "application/json" } });
-      const body = await response.json();
-      return response.ok ? { answer: body } : { answer: null, fault: faultOf(body) || this.words.failed };
-    } catch {
-      return { answer: null, fault: this.words.failed };
-    }
+    const { top, bottom } = this.box.getBoundingClientRect();
+    this.rows.show(top, bottom);
   }
 
   // --- picking ---
@@ -398,9 +391,4 @@ export class LogCard {
     this.tools.hideTools();
     this.picked = null;
   }
-}
-
-/** What an answer says is wrong. */
-function faultOf({ errors, detail }) {
-  return Object.values(errors ?? {}).flat().join(" ") || detail;
 }

@@ -34,12 +34,9 @@ export class LogFind {
     return this.#isFilter ? this.#asked() : [];
   }
 
-  /** Mark those of some rows that are found. */
-  marks(lines) {
-    if (!this.search.q || this.#isFilter) return;
-    for (const line of lines) {
-      if (!("gap" in line) && this.search.test(line.text)) this.log.rows.of(line)?.classList.add("hit");
-    }
+  /** Whether a line is marked among the others. */
+  isFound(line) {
+    return Boolean(this.search.q) && !this.#isFilter && !("gap" in line) && this.search.test(line.text);
   }
 
   /** How far the server looked for lines of the filter. */
@@ -145,14 +142,14 @@ export class LogFind {
     if (!this.search.fault) this.say("");
     if (!this.search.q) return;
     const mine = ++this.marking;
-    const { all } = this.log.lines;
-    const from = (start) => {
+    const all = [...this.log.lines.all];
+    const from = (start, count) => {
       if (mine !== this.marking) return;
-      this.marks(all.slice(start, start + MARKED_AT_ONCE));
-      if (start + MARKED_AT_ONCE < all.length) setTimeout(() => from(start + MARKED_AT_ONCE));
-      else this.say(this.#found(this.log.box.querySelectorAll(".hit").length));
+      const found = count + this.log.rows.mark(all.slice(start, start + MARKED_AT_ONCE));
+      if (start + MARKED_AT_ONCE < all.length) setTimeout(() => from(start + MARKED_AT_ONCE, found));
+      else this.say(this.#found(found));
     };
-    from(0);
+    from(0, 0);
   }
 
   /** Ask the server for the nearest line found before or after those that are loaded. */

@@ -1,70 +1,125 @@
-// The rows of an open log: text nodes only, in blocks, so that what is out of sight costs no layout.
+// The rows of an open log, in blocks. What is out of sight costs no layout, and while lines come faster than anybody
+// reads not even a row: a block waits with the height of its lines, and gets them when it is looked at, or in a quiet
+// moment. Most lines of a flood are gone before.
 
-import { partsOf } from "./lib/styled.js";
+import { fill, RowMaker } from "./logrow.js";
 
-const BLOCK_ROWS = 100;
-const SHOWN_CHARACTERS = 16_384;
+const BLOCK_LINES = 100;
+const LINE_PX = 20;
+const QUIET_MS = 200;
+const BUILDING_MS = 6;
+
+/** Lines that follow each other. */
+class Block {
+  constructor(built) {
+    this.lines = [];
+    this.built = built;
+    this.element = document.createElement("div");
+    this.element.className = built ? "log-block" : "log-block waiting";
+  }
+
+  /** Say how high it is as long as nobody has seen it. */
+  measure() {
+    const height = `${this.lines.length * LINE_PX}px`;
+    if (this.built) this.element.style.containIntrinsicBlockSize = `auto ${height}`;
+    this.element.style.height = this.built ? "" : height;
+  }
+}
 
 export class Rows {
   /**
    * @param {HTMLElement} parent
-   * @param {{byPod: boolean, words: object}} options byPod: who a line is from is its pod, not its rank
+   * @param {{byPod: boolean, words: object, isFound: (line: object) => boolean, inPlace: (change: () => void) => void}} options
+   *   `isFound` says which rows are marked; `inPlace` makes a change above what is being read
    */
-  constructor(parent, { byPod, words }) {
+  constructor(parent, { isFound, inPlace, ...options }) {
     this.parent = parent;
-    this.byPod = byPod;
-    this.words = words;
-    /** @type {Map<number, HTMLElement>} */
-    this.elements = new Map();
-    const { lang, dataset } = document.documentElement;
-    const day = { year: "numeric", month: "2-digit", day: "2-digit" };
-    const time = { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false };
-    this.clock = new Intl.DateTimeFormat(lang, { ...time, timeZone: dataset.zone });
-    this.calendar = new Intl.DateTimeFormat(lang, { ...day, ...time, fractionalSecondDigits: 3, timeZone: dataset.zone });
-    this.number = new Intl.NumberFormat(lang);
-    this.second = null;
-    this.told = "";
-    this.model = this.#model();
+    this.maker = new RowMaker(options);
+    this.isFound = isFound;
+    this.inPlace = inPlace;
+    this.appended = 0;
+    this.#forget();
   }
 
-  append(lines) {
-    for (let done = 0; done < lines.length; ) {
-      let block = this.parent.lastElementChild;
-      if (!block || block.childElementCount >= BLOCK_ROWS) block = this.parent.appendChild(newBlock());
-      const part = lines.slice(done, done + BLOCK_ROWS - block.childElementCount);
-      block.append(...part.map((line) => this.#row(line)));
-      done += part.length;
-    }
+  get number() {
+    return this.maker.number;
+  }
+
+  /** Add newer lines; rows are made at once for the last `now` of them. */
+  append(lines, now) {
+    const later = Math.max(0, lines.length - now);
+    this.#add(lines.slice(0, later), false);
+    this.#add(lines.slice(later), true);
+    this.appended = performance.now();
+    this.#plan();
   }
 
   prepend(lines) {
-    const blocks = [];
-    for (let done = 0; done < lines.length; done += BLOCK_ROWS) {
-      const block = newBlock();
-      block.append(...lines.slice(done, done + BLOCK_ROWS).map((line) => this.#row(line)));
-      blocks.push(block);
+    for (let end = lines.length; end > 0; end -= BLOCK_LINES) {
+      const block = new Block(false);
+      this.blocks.unshift(block);
+      this.parent.prepend(block.element);
+      this.#put(block, lines.slice(Math.max(0, end - BLOCK_LINES), end));
     }
-    this.parent.prepend(...blocks);
+    this.#plan();
   }
 
   remove(lines) {
+    const changed = new Set();
     for (const { id } of lines) {
-      const element = this.elements.get(id);
-      if (!element) continue;
-      const block = element.parentElement;
-      element.remove();
-      if (!block.childElementCount) block.remove();
+      const block = this.blockOf.get(id);
+      if (!block) continue;
+      this.blockOf.delete(id);
+      this.elements.get(id)?.remove();
       this.elements.delete(id);
+      block.lines.splice(block.lines.findIndex((line) => line.id === id), 1);
+      changed.add(block);
     }
+    for (const block of changed) {
+      if (block.lines.length) block.measure();
+      else block.element.remove();
+    }
+    if (changed.size) this.blocks = this.blocks.filter((block) => block.lines.length);
   }
 
   clear() {
-    this.elements.clear();
+    this.#forget();
     this.parent.replaceChildren();
   }
 
+  /** The row of a line, made now if it was not yet. */
   of(line) {
+    const block = line && this.blockOf.get(line.id);
+    if (block && !block.built) this.inPlace(() => this.#build(block));
     return line ? this.elements.get(line.id) : undefined;
+  }
+
+  /** Make the rows that lie between two heights of the window, as far as none are there. */
+  show(top, bottom) {
+    for (const block of this.blocks) {
+      if (block.built) continue;
+      const place = block.element.getBoundingClientRect();
+      if (place.top >= bottom) return;
+      if (place.bottom > top) this.inPlace(() => this.#build(block));
+    }
+  }
+
+  /** The first row that reaches below a height of the window. */
+  first(top) {
+    const reaches = (element) => element.getBoundingClientRect().bottom > top;
+    const block = this.blocks.find(({ built, element }) => built && reaches(element));
+    return block && [...block.element.children].find(reaches);
+  }
+
+  /** Mark the found ones among the rows of some lines; how many of the lines are found. */
+  mark(lines) {
+    let count = 0;
+    for (const line of lines) {
+      if (!this.isFound(line)) continue;
+      count += 1;
+      this.elements.get(line.id)?.classList.add("hit");
+    }
+    return count;
   }
 
   /** Put the whole of a long line into its row. */
@@ -73,111 +128,79 @@ export class Rows {
     if (cell) fill(cell, text, text === line.text ? line.look?.styles : []);
   }
 
-  timeOf(line) {
-    const second = Math.floor(line.at / 1000);
-    if (second !== this.second) {
-      this.second = second;
-      this.told = this.clock.format(line.at);
-    }
-    return this.told;
-  }
-
-  whoOf(line) {
-    return this.byPod ? line.pod.split("-").at(-1) : (line.rank ?? "");
-  }
-
   /** A line as it is copied. */
   textOf(line) {
-    if ("gap" in line) return this.#gapText(line);
-    const who = this.byPod || line.rank === null ? this.whoOf(line) : `${this.words.rank} ${line.rank}`;
-    return [this.timeOf(line), who, line.level, line.step ?? "", line.text].filter((part) => part !== "").join(" ");
+    return this.maker.textOf(line);
   }
 
-  #row(line) {
-    const element = "gap" in line ? this.#gap(line) : this.#line(line);
-    element.dataset.id = line.id;
-    this.elements.set(line.id, element);
-    return element;
+  #forget() {
+    /** @type {Block[]} */
+    this.blocks = [];
+    /** @type {Map<number, Block>} */
+    this.blockOf = new Map();
+    /** @type {Map<number, HTMLElement>} */
+    this.elements = new Map();
   }
 
-  #model() {
-    const row = document.createElement("div");
-    for (const name of ["time", "rank", "level", "n", "text"]) {
-      const cell = row.appendChild(document.createElement("span"));
-      cell.className = name;
-      if (name === "rank" && !this.byPod) {
-        const word = cell.appendChild(document.createElement("span"));
-        word.className = "word";
-        word.textContent = `${this.words.rank} `;
+  #add(lines, built) {
+    for (let done = 0; done < lines.length; ) {
+      let block = this.blocks.at(-1);
+      if (block?.built !== built || block.lines.length >= BLOCK_LINES) {
+        block = new Block(built);
+        this.blocks.push(block);
+        this.parent.append(block.element);
       }
-      if (name !== "text") cell.append("\u200b");
+      const part = lines.slice(done, done + BLOCK_LINES - block.lines.length);
+      this.#put(block, part);
+      done += part.length;
     }
-    return row;
   }
 
-  #line(line) {
-    const row = this.model.cloneNode(true);
-    row.className = `log-line ${line.level}`;
-    if (line.step !== null) row.classList.add("has-step");
-    const [time, rank, level, step, text] = row.children;
-    time.lastChild.data = this.timeOf(line);
-    if (line.rank === null && !this.byPod) rank.replaceChildren();
-    else rank.lastChild.data = this.whoOf(line);
-    level.lastChild.data = line.level;
-    step.lastChild.data = line.step === null ? "" : this.number.format(line.step);
-    fill(text, line.text.slice(0, SHOWN_CHARACTERS), line.look?.styles);
-    const cut = line.look?.cut ?? (line.text.length > SHOWN_CHARACTERS ? line.text.length : 0);
-    if (cut) text.append(this.#cutMark(cut));
-    return row;
-  }
-
-  #cutMark(size) {
-    const mark = document.createElement("button");
-    mark.type = "button";
-    mark.className = "log-cut";
-    mark.textContent = this.words.showAll.replace("{n}", this.number.format(size));
-    return mark;
-  }
-
-  #gap(line) {
-    const element = document.createElement("div");
-    element.className = "log-gap";
-    element.textContent = this.#gapText(line);
-    if (line.from !== undefined) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "log-gap-show";
-      button.textContent = this.words.showThem;
-      element.append(" ", button);
+  #put(block, lines) {
+    for (const line of lines) {
+      block.lines.push(line);
+      this.blockOf.set(line.id, block);
     }
-    return element;
+    if (block.built) this.#fill(block, lines);
+    block.measure();
   }
 
-  #gapText({ gap, from }) {
-    if (gap === null) return this.words.gap;
-    return (from === undefined ? this.words.gapOf : this.words.passed).replace("{n}", this.number.format(gap));
+  #fill(block, lines) {
+    const rows = lines.map((line) => {
+      const row = this.maker.of(line);
+      this.elements.set(line.id, row);
+      return row;
+    });
+    this.mark(lines);
+    block.element.append(...rows);
   }
-}
 
-function newBlock() {
-  const block = document.createElement("div");
-  block.className = "log-block";
-  return block;
-}
-
-function fill(cell, text, styles) {
-  const parts = partsOf(text, styles ?? []);
-  if (parts.length === 1 && !parts[0].names) {
-    cell.textContent = text;
-    return;
+  #build(block) {
+    block.built = true;
+    block.element.classList.remove("waiting");
+    this.#fill(block, block.lines);
+    block.measure();
   }
-  cell.replaceChildren(
-    ...parts.map((part) => {
-      if (!part.names) return part.text;
-      const span = document.createElement("span");
-      span.className = part.names;
-      span.textContent = part.text;
-      return span;
-    }),
-  );
+
+  /** Make what waits, the newest first, some at a time, once no lines come. */
+  #plan() {
+    if (this.planned || this.blocks.every(({ built }) => built)) return;
+    this.planned = setTimeout(
+      () => {
+        this.planned = 0;
+        if (performance.now() - this.appended >= QUIET_MS) this.inPlace(() => this.#buildSome());
+        this.#plan();
+      },
+      Math.max(0, this.appended + QUIET_MS - performance.now()),
+    );
+  }
+
+  #buildSome() {
+    const until = performance.now() + BUILDING_MS;
+    for (const block of this.blocks.toReversed()) {
+      if (block.built) continue;
+      this.#build(block);
+      if (performance.now() > until) return;
+    }
+  }
 }

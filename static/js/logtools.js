@@ -101,10 +101,13 @@ export class LogTools {
 
   #copied(event) {
     const selection = getSelection();
-    const rows = [...this.log.box.querySelectorAll(".log-line, .log-gap")].filter((row) => selection.containsNode(row, true));
-    if (rows.length < 2) return; // part of one line is copied as it is
-    const lines = rows.map((row) => this.log.rows.textOf(this.log.lineOf(row)));
-    event.clipboardData.setData("text/plain", `${lines.join("\n")}\n`);
+    const { box, lines, rows } = this.log;
+    const chosen = [...box.querySelectorAll(".log-line, .log-gap")].filter((row) => selection.containsNode(row, true));
+    if (chosen.length < 2) return; // part of one line is copied as it is
+    // Between the two ends, not the rows: some may wait to be made.
+    const [from, to] = [chosen[0], chosen.at(-1)].map((row) => lines.all.indexOf(this.log.lineOf(row)));
+    const texts = lines.all.slice(from, to + 1).map((line) => rows.textOf(line));
+    event.clipboardData.setData("text/plain", `${texts.join("\n")}\n`);
     event.preventDefault();
   }
 

@@ -32,11 +32,11 @@ export class Incoming {
     return numbered;
   }
 
-  /** The oldest of what waits, at most `limit`. */
-  take(limit) {
+  /** What waits, in its order. */
+  take() {
     if (this.lines.length > this.cap) this.#cut();
-    const taken = this.lines.slice(0, limit);
-    this.lines = this.lines.slice(limit);
+    const taken = this.lines;
+    this.lines = [];
     return taken;
   }
 
