@@ -53,6 +53,7 @@ def prepared() -> Iterator[tuple[str, str]]:
         from django.conf import settings
         from django.db import connection
 
+        import apps.clusters.watch.follow  # noqa: F401 (imported here, its cost is in no arm)
         from tests import factories, pages
 
         world = factories.World.make()

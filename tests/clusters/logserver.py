@@ -19,10 +19,13 @@ UNKNOWN = {
 }  # fmt: skip
 
 
-def stamp(ns: int) -> str:
-    """As Go prints it: trailing zeros trimmed."""
+def stamp(ns: int, *, trimmed: bool = True) -> str:
+    """As Go prints it, trailing zeros trimmed; a kubelet has them (`trimmed` False)."""
     seconds = datetime.fromtimestamp(ns // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    fraction = f"{ns % SECOND:09d}".rstrip("0")
+    fraction = f"{ns % SECOND:09d}"
+    if not trimmed:
+        return f"{seconds}.{fraction}Z"
+    fraction = fraction.rstrip("0")
     return f"{seconds}.{fraction}Z" if fraction else f"{seconds}Z"
 
 
@@ -56,6 +59,8 @@ class LogServer:
     requests: int = 0
     cuts: int = 0
     port: int = 0
+    trimmed: bool = False
+    """Whether the zeros at the end of a time are left out."""
     uid: str = "uid"
     born: int = START - 60 * SECOND
     """The pod that has the name now: its uid and when it was made (ns)."""
@@ -115,7 +120,11 @@ class LogServer:
             since = int(datetime.fromisoformat(query["sinceTime"][0]).timestamp()) * SECOND
         at = log.trimmed
         while True:
-            part = b"".join(f"{stamp(ns)} ".encode() + text + b"\n" for ns, text in log.lines[at:] if ns >= since)
+            part = b"".join(
+                f"{stamp(ns, trimmed=self.trimmed)} ".encode() + text + b"\n"
+                for ns, text in log.lines[at:]
+                if ns >= since
+            )
             at = len(log.lines)
             if part and self.deaths:
                 await self._send(part[: int(len(part) * self.deaths.pop(0))], writer)

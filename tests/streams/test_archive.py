@@ -46,7 +46,7 @@ def write(topic: str, first: int, count: int, *, source: str = "s", attempt: int
         place = await live.place(topic, source)
         lines = [services.LogLine(n * SECOND, level, 0, n, f"line {n}") for n in range(first, first + count)]
         frame = services.LogFrame(services.Source(0, attempt, "p"), lines)
-        assert await live.append(topic, [frame], services.Move(source, place, str(first + count - 1)))
+        assert await live.append(topic, [services.pack(frame)], services.Move(source, place, str(first + count - 1)))
         await live.close()
 
     asyncio.run(run())

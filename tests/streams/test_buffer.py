@@ -54,13 +54,15 @@ def test_a_tail_is_cut_to_the_line(topic: str) -> None:
 def test_places_move_only_from_where_they_are_thought_to_be(topic: str) -> None:
     async def run() -> list[bool]:
         live = services.LiveBuffer()
-        assert not await live.append(topic, [frame("a")], services.Move("s", "", "1")), "a ring that nobody asked"
+        assert not await live.append(topic, [services.pack(frame("a"))], services.Move("s", "", "1")), (
+            "a ring that nobody asked"
+        )
         assert await live.place(topic, "s") == ""
         written = [
-            await live.append(topic, [frame("a")], services.Move("s", "", "1")),
-            await live.append(topic, [frame("a")], services.Move("s", "", "1")),
-            await live.append(topic, [frame("b")], services.Move("s", "1", "2")),
-            await live.append(topic, [frame("c")], services.Move("other", "", "9")),
+            await live.append(topic, [services.pack(frame("a"))], services.Move("s", "", "1")),
+            await live.append(topic, [services.pack(frame("a"))], services.Move("s", "", "1")),
+            await live.append(topic, [services.pack(frame("b"))], services.Move("s", "1", "2")),
+            await live.append(topic, [services.pack(frame("c"))], services.Move("other", "", "9")),
             await live.append(topic, [], services.Move("s", "2", "3")),
         ]
         assert [await live.place(topic, name) for name in ("s", "other", "none")] == ["3", "9", ""]

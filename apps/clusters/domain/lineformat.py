@@ -11,14 +11,16 @@ from apps.clusters.domain.terminal import Style, last_drawn, moved, read_styles
 
 MAX_SEARCHED = 4096
 """Characters of a line in which the format is looked for; the rest is only shown."""
+LEVEL_CHARACTERS = 200
+"""Characters of any other line in which a level is looked for."""
 
-_PLATFORM = re.compile(
+PLATFORM = re.compile(
     r"\[(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?)\] \[(?P<level>[A-Z]+)\] \[(?P<name>[^\]]*)\]"
     r" \[Rank-(?P<rank>\d+)\](?: \[Step-(?P<step>\d+)\])? ?(?P<message>.*)",
     re.DOTALL,
 )
-_TORCHRUN = re.compile(r"\[rank(\d{1,6})\]:\s?")
-_LEVEL = re.compile(r"\b(DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b")
+TORCHRUN = re.compile(r"\[rank(?P<rank>\d{1,6})\]:\s?")
+LEVEL = re.compile(r"\b(DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b")
 _LEVELS = {"WARNING": "WARN", "CRITICAL": "ERROR", "FATAL": "ERROR"}
 
 
@@ -40,18 +42,18 @@ def read(raw: str) -> Line:
     drawn, last = last_drawn(raw)
     text, styles = read_styles(last)
     head = text[:MAX_SEARCHED]
-    if match := _PLATFORM.fullmatch(head):
+    if match := PLATFORM.fullmatch(head):
         step = int(match["step"]) if match["step"] else None
         message = match["message"] + text[MAX_SEARCHED:]
         shown = _unbracket(message)
         styles = moved(styles, match.start("message") + (shown != message), len(shown))
-        return Line(shown, _level(match["level"]), int(match["rank"]), step, drawn, styles)
-    found, torchrun = _LEVEL.search(head[:200]), _TORCHRUN.match(head)
-    level = _level(found[1]) if found else ""
+        return Line(shown, level_of(match["level"]), int(match["rank"]), step, drawn, styles)
+    found, torchrun = LEVEL.search(head[:LEVEL_CHARACTERS]), TORCHRUN.match(head)
+    level = level_of(found[1]) if found else ""
     if torchrun is None:
         return Line(text, level, drawn=drawn, styles=styles)
     text = text[torchrun.end() :]
-    return Line(text, level, int(torchrun[1]), None, drawn, moved(styles, torchrun.end(), len(text)))
+    return Line(text, level, int(torchrun["rank"]), None, drawn, moved(styles, torchrun.end(), len(text)))
 
 
 def _unbracket(message: str) -> str:
@@ -59,5 +61,6 @@ def _unbracket(message: str) -> str:
     return message[1:-1] if whole else message
 
 
-def _level(word: str) -> str:
+def level_of(word: str) -> str:
+    """One of the levels that there are, where a word means the same."""
     return _LEVELS.get(word, word)

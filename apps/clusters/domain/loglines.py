@@ -21,7 +21,7 @@ DRAWN_LIMIT = 4 << 10
 PIECE_NANOSECONDS = 5_000_000
 """Pieces of one line are written this close together."""
 
-_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
+STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,17 @@ class Splitter:
         first, *others = head.split(b"\n")
         self._keep(first)
         lines = [self._done(), *(fitted(line, TEXT_LIMIT + STAMP_LIMIT) for line in others)]
+        self._begin()
+        self._keep(tail)
+        return lines
+
+    def whole(self, chunk: bytes) -> bytes | None:
+        """Complete lines as they stand, newlines and all. None, and nothing is taken, where `feed` is needed: there is
+        none, or one may be too long."""
+        head, newline, tail = chunk.rpartition(b"\n")
+        if not newline or self._grown or len(self._rest) + len(head) > TEXT_LIMIT:
+            return None
+        lines = bytes(self._rest) + head + newline
         self._begin()
         self._keep(tail)
         return lines
@@ -106,14 +117,14 @@ def _redrawn(line: bytes) -> int:
 
 
 def _begin_of_text(line: bytes) -> int:
-    stamp = _STAMP.match(line)
+    stamp = STAMP.match(line)
     return stamp.end() if stamp else 0
 
 
 def stamped(lines: Iterable[tuple[bytes, int]]) -> Iterator[LogLine]:
     """Read the time of each line. What bears none is the server's own words about the log, not a line of it."""
     for raw, cut in lines:
-        match = _STAMP.match(raw)
+        match = STAMP.match(raw)
         if match is None:
             continue
         text, over = fitted(raw[match.end() :], TEXT_LIMIT)
@@ -143,6 +154,11 @@ class Joiner:
         self._held: LogLine | None = None
         self._open = False
         self._drawing = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the next line is one of its own, whatever came before."""
+        return self._held is None and not self._drawing
 
     def feed(self, line: LogLine) -> list[LogLine]:
         """Lines that are complete now."""

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+import numpy as np
+
+from apps.clusters.domain.blocks import Block
 from apps.clusters.domain.loglines import LogLine
 
 SECOND = 1_000_000_000
@@ -73,6 +76,10 @@ class Resumer:
         self._matches = 0
         # Lines by time and checksum, of the seconds that can be asked for again: equal ones need not stand together.
         self._seen: Counter[tuple[int, int]] = Counter()
+        self._blocks: deque[tuple[int, Block]] = deque()
+        """The same of lines that were taken many at once, behind the latest time of each block: nearly always none of
+        them is ever counted."""
+        self._in_all_blocks = 0
         self._oldest = 0
 
     @property
@@ -90,6 +97,30 @@ class Resumer:
             self._seeking, gap_since = False, self.place.latest
         self._move_to(line, zlib.crc32(line.text))
         return Taken(line, gap_since)
+
+    def take_all(self, block: Block) -> None:
+        """Let many lines through; only where the place has been `found`."""
+        at, text, place = int(block.at[-1]), block.text(len(block) - 1), self.place
+        self._forget_before(block.latest // SECOND - 1)
+        self._blocks.append((block.latest, replace(block)))  # a copy of its fields: not of what was worked out
+        self._in_all_blocks += len(block)
+        while self._in_all_blocks > SEEN_LIMIT and len(self._blocks) > 1:
+            self._drop_block()
+        check = zlib.crc32(text)
+        equal = self._seen[at, check] + self._in_blocks(at, check)
+        self.place = Place(place.restarts, at, check, equal, max(place.latest, block.latest))
+
+    def _in_blocks(self, at: int, check: int) -> int:
+        """How many lines like this one were taken with others."""
+        return sum(
+            zlib.crc32(block.text(line)) == check
+            for latest, block in self._blocks
+            if latest >= at
+            for line in np.flatnonzero(block.at == at).tolist()
+        )
+
+    def _drop_block(self) -> None:
+        self._in_all_blocks -= len(self._blocks.popleft()[1])
 
     def _is_known(self, line: LogLine) -> bool:
         place, check = self.place, zlib.crc32(line.text)
@@ -110,11 +141,17 @@ class Resumer:
 
     def _count(self, at: int, check: int) -> int:
         """How many lines like this one there were, this one included; 1 where too many are kept to count it."""
-        second = at // SECOND
-        if second - 1 > self._oldest:
-            self._oldest = second - 1
-            self._seen = Counter({key: n for key, n in self._seen.items() if key[0] // SECOND >= self._oldest})
+        self._forget_before(at // SECOND - 1)
         if len(self._seen) >= SEEN_LIMIT and (at, check) not in self._seen:
             return 1
         self._seen[at, check] += 1
-        return self._seen[at, check]
+        return self._seen[at, check] + self._in_blocks(at, check)
+
+    def _forget_before(self, second: int) -> None:
+        """Lines of earlier seconds cannot be asked for again."""
+        if second <= self._oldest:
+            return
+        self._oldest = second
+        self._seen = Counter({key: n for key, n in self._seen.items() if key[0] // SECOND >= second})
+        while self._blocks and self._blocks[0][0] // SECOND < second:
+            self._drop_block()

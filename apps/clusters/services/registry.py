@@ -85,9 +85,11 @@ class Told(Protocol):
 
 
 class LogReader(Protocol):
-    """Reads the lines of one run of a container, in their order."""
+    """Reads the lines of one run of a container, in their order. `glance` looks over the texts of many, each with its
+    newline, and gives places (bytes) in all that tell figures or marks, and perhaps in others; None for all."""
 
     def read(self, line: Line) -> Told: ...
+    def glance(self, texts: bytes) -> Sequence[int] | None: ...
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import datetime
 
 import structlog
 from django.db import Error as DatabaseError
@@ -16,19 +16,16 @@ from redis.exceptions import RedisError
 from apps.adapters.errors import NotFound, OutsideError, Unavailable
 from apps.adapters.kubernetes.answers import NodeGone
 from apps.adapters.kubernetes.stream import StreamReader
-from apps.clusters.domain.lineformat import read
-from apps.clusters.domain.loglines import Joiner, LogLine, Splitter, decoded, stamped
-from apps.clusters.domain.resume import Place, Resumer, Taken
+from apps.clusters.domain import blocks
+from apps.clusters.domain.loglines import Splitter, stamped
+from apps.clusters.domain.resume import Place, Resumer
 from apps.clusters.services.registry import WorkloadKind
 from apps.clusters.watch.database import Writer
+from apps.clusters.watch.gathering import FRAME_BYTES, Gatherer
 from apps.streams import services as streams
 
 log = structlog.get_logger(__name__)
 
-FRAME_SECONDS = 0.001, 0.05
-"""A line waits for others to share a frame with: four times as long as the last frame took to write, within these
-bounds. Where there is little to do lines leave at once; where there is much, larger frames cost less."""
-FRAME_BYTES = 64 << 10
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 LOOK_SECONDS = 5.0
 """A followed log that is silent this long is looked at: whether the container that it comes from still runs."""
@@ -69,37 +66,6 @@ class Run:
     has_ended: bool
 
 
-@dataclass
-class _Batch:
-    """Lines on their way into frames, and the place after them."""
-
-    lines: list[streams.LogLine] = field(default_factory=list)
-    points: list[streams.LivePoint] = field(default_factory=list)
-    readings: list[tuple[str, int, float, datetime]] = field(default_factory=list)
-    gap: streams.Gap | None = None
-    size: int = 0
-    since: float | None = None
-    gather: float = FRAME_SECONDS[0]
-    """Seconds that the first line waits for others."""
-
-    @property
-    def is_full(self) -> bool:
-        return self.size >= FRAME_BYTES
-
-    @property
-    def wait(self) -> float | None:
-        """Seconds until the oldest line must be on its way; None while there is none."""
-        return None if self.since is None else max(0.0, self.since + self.gather - time.monotonic())
-
-    def frames(self, source: streams.Source) -> list[streams.LogFrame | streams.PointsFrame]:
-        found: list[streams.LogFrame | streams.PointsFrame] = []
-        if self.lines or self.gap:
-            found.append(streams.LogFrame(source, self.lines, self.gap))
-        if self.points:
-            found.append(streams.PointsFrame(source, self.points))
-        return found
-
-
 class Follower:
     """Follows one container until its last run has ended and been read, or its pod is gone."""
 
@@ -111,8 +77,7 @@ class Follower:
         self._is_gone = False
         self._news = asyncio.Event()
         self._stored = ""
-        self._batch, self._joiner = _Batch(), Joiner()
-        self._figures = target.kind.reader() if target.kind.reader else None
+        self._gathered = Gatherer(target.source, target.kind)
         self._until: int | None = None
         self._found = False
         """Whether the last answer went as far as the place that was known: else it was cut, or the log is empty or
@@ -133,7 +98,7 @@ class Follower:
         pause = FIRST_PAUSE
         while True:
             self._news.clear()  # before it is looked at: what comes from here on cuts the pause short
-            self._batch, self._joiner = _Batch(gather=self._batch.gather), Joiner()
+            self._gathered.begin_anew()
             moved = self._stored
             try:
                 if await self._step():
@@ -182,9 +147,9 @@ class Follower:
             except OutsideError:
                 lost = True
         if lost:
-            self._batch.gap = streams.Gap(place.latest, time.time_ns())
+            self._gathered.gap(place.latest, time.time_ns())
         await self._flush(Place(restarts=run.restarts))
-        self._figures = self._target.kind.reader() if self._target.kind.reader else None
+        self._gathered.new_run()
 
     async def _read_rest(self, place: Place, *, previous: bool = False) -> Place:
         """Read a run that has ended until its end is found behind what is known: when a node goes away in the middle of
@@ -205,7 +170,7 @@ class Follower:
         try:
             async with aclosing(chunks), aclosing(self._timed(chunks, resumer, self._run if follow else None)) as timed:
                 async for chunk in timed:
-                    await self._take(splitter.feed(chunk), resumer)
+                    await self._take_chunk(chunk, splitter, resumer)
         except Unavailable:
             # Whole lines that came before the cut are good. (After any other failure they are read again.)
             await self._flush(resumer.place)
@@ -225,7 +190,7 @@ class Follower:
             coming = asyncio.ensure_future(anext(chunks, None))
             try:
                 while True:
-                    wait = self._batch.wait
+                    wait = self._gathered.wait
                     if (await asyncio.wait({coming}, timeout=LOOK_SECONDS if wait is None else wait))[0]:
                         break
                     if wait is None and followed and (self._is_gone or self._run != followed):
@@ -240,7 +205,35 @@ class Follower:
                 return
             yield chunk
 
+    async def _take_chunk(self, chunk: bytes, splitter: Splitter, resumer: Resumer) -> None:
+        whole = splitter.whole(chunk)
+        if whole is None:
+            await self._take(splitter.feed(chunk), resumer)
+        else:
+            for part in blocks.parts(whole, FRAME_BYTES):
+                await self._take_many(part, resumer)
+        if self._gathered.wait == 0.0:
+            await self._flush(resumer.place)
+
+    async def _take_many(self, part: bytes, resumer: Resumer) -> None:
+        """Take whole lines at once where they are plain enough, and else one by one."""
+        at = 0
+        while at < len(part) and not (resumer.found and self._until is not None and self._gathered.takes_many):
+            end = part.index(b"\n", at)
+            await self._take([(part[at:end], 0)], resumer)
+            at = end + 1
+        part = part[at:]
+        block = blocks.stamped(part) if part else None
+        if block is None or self._until is None or block.latest >= self._until:
+            await self._take([(line, 0) for line in part.split(b"\n")[:-1]], resumer)
+            return
+        resumer.take_all(block)
+        self._gathered.add_many(block)
+        if self._gathered.is_full:
+            await self._flush(resumer.place)
+
     async def _take(self, raw: Sequence[tuple[bytes, int]], resumer: Resumer) -> None:
+        """Take lines, each with the number of bytes left out of it."""
         for line in stamped(raw):
             before = resumer.place
             taken = resumer.take(line)
@@ -254,11 +247,11 @@ class Follower:
                 if line.at >= self._until:
                     await self._flush(before.ended())
                     raise Replaced
-                self._add(taken)
-                if self._batch.is_full:
+                if taken.gap_since is not None:
+                    self._gathered.gap(taken.gap_since, line.at)
+                self._gathered.add(line)
+                if self._gathered.is_full:
                     await self._flush(resumer.place)
-        if self._batch.wait == 0.0:
-            await self._flush(resumer.place)
 
     async def _bound(self, *, proven: bool) -> int:
         """The time (ns) from which lines of this request are another pod's. A log is asked for by name, and a gang that
@@ -273,36 +266,9 @@ class Follower:
             return NEVER
         return int(datetime.fromisoformat(pod.creationTimestamp).timestamp()) * 1_000_000_000
 
-    def _add(self, taken: Taken) -> None:
-        batch = self._batch
-        if taken.gap_since is not None:
-            batch.gap = streams.Gap(taken.gap_since, taken.line.at)
-        batch.since = batch.since or time.monotonic()
-        batch.size += len(taken.line.text) + 64
-        for line in self._joiner.feed(taken.line):
-            self._parse(line)
-
-    def _parse(self, line: LogLine) -> None:
-        parsed = read(decoded(line))
-        source, batch = self._target.source, self._batch
-        told = self._figures.read(parsed) if self._figures else None
-        step = told.step if told and parsed.step is None else parsed.step
-        rank = source.rank if parsed.rank is None else parsed.rank
-        look = streams.Look(parsed.styles, line.over) if parsed.styles or line.over else None
-        batch.lines.append(streams.LogLine(line.at, parsed.level, rank, step, parsed.text, look))
-        at = datetime.fromtimestamp(line.at / 1e9, UTC)
-        if told:
-            batch.readings += [(mark, told.step or 0, value, at) for mark, value in told.marks.items()]
-        if told and step is not None:
-            for series, value in told.values.items():
-                batch.readings.append((series, step, value, at))
-                batch.points.append(streams.LivePoint(series, step, streams.jsonable(value), line.at // 1_000_000))
-
     async def _flush(self, place: Place) -> None:
         """Store what has gathered and the place after it, as one."""
-        for line in self._joiner.flush():
-            self._parse(line)
-        batch, self._batch, begun = self._batch, _Batch(gather=self._batch.gather), time.monotonic()
+        batch, begun = self._gathered.take(), time.monotonic()
         after = place.dump()
         if after == self._stored and batch.gap is None:
             return
@@ -320,8 +286,7 @@ class Follower:
         if not written:
             raise Elsewhere
         self._stored = after
-        least, most = FRAME_SECONDS
-        self._batch.gather = min(most, max(least, 4 * (time.monotonic() - begun)))
+        self._gathered.took(time.monotonic() - begun)
 
     async def _record(self, readings: list[tuple[str, int, float, datetime]]) -> None:
         """Store points before their lines: once lines are marked as taken, nobody reads them again."""

@@ -1,7 +1,19 @@
 """What other apps may do with streams: hint at changes, keep and read log lines and points, say who may follow."""
 
-from apps.streams.domain.frames import Gap, LivePoint, LogFrame, LogLine, Look, PointsFrame, Source, jsonable
+from apps.streams.domain.frames import (
+    Gap,
+    LivePoint,
+    LogFrame,
+    LogLine,
+    Look,
+    Packed,
+    PointsFrame,
+    Source,
+    jsonable,
+    pack,
+)
 from apps.streams.domain.origins import Origin, origins_of
+from apps.streams.domain.rows import Rows
 from apps.streams.models import Curve
 from apps.streams.services.answering import (
     PAGE_PARAMETERS,
@@ -57,9 +69,11 @@ __all__ = [
     "Look",
     "Move",
     "Origin",
+    "Packed",
     "PointsFrame",
     "Question",
     "Range",
+    "Rows",
     "Source",
     "Stretch",
     "Told",
@@ -79,6 +93,7 @@ __all__ = [
     "logged",
     "may_follow",
     "origins_of",
+    "pack",
     "packed",
     "page_answer",
     "question",

@@ -11,7 +11,7 @@ from django.db import Error as DatabaseError
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from apps.streams.domain.frames import Frame, pack
+from apps.streams.domain.frames import Packed
 from apps.streams.services.buffer import ADOPT, SCRIPT, Kept, Keys, Move, script_arguments
 
 
@@ -47,11 +47,11 @@ class LiveBuffer:
         _stop_if_cancelled()
         return bytes(found).decode() if found else ""
 
-    async def append(self, topic: str, frames: Sequence[Frame], move: Move) -> bool:
+    async def append(self, topic: str, frames: Sequence[Packed], move: Move) -> bool:
         """Write frames and the source's new position together. False, and nothing written, if the source stands
         elsewhere than `move.expected` (somebody else follows it), or the ring was lost: ask for its place again."""
         keys = Keys.of(topic)
-        arguments = script_arguments([pack(frame) for frame in frames], move)
+        arguments = script_arguments(frames, move)
         written = await self._script(keys=[keys.stream, keys.meta, keys.places], args=cast("Any", arguments))
         _stop_if_cancelled()
         if written and frames:

@@ -11,6 +11,7 @@ from itertools import chain
 
 from apps.jobs.domain.traininglog.causes import causes, faults
 from apps.jobs.domain.traininglog.formats import FORMATS, Format, Progress
+from apps.jobs.domain.traininglog.glance import glance
 from apps.jobs.domain.traininglog.line import Line, Told
 from apps.jobs.domain.traininglog.marks import saved
 from apps.jobs.domain.traininglog.network import Way, heard
@@ -43,6 +44,10 @@ class LogReader:
             self._ways.add(way)
             return Told(None, {}, happened, {way.value: 1.0})
         return Told(told.step, told.values, happened, told.marks) if is_step else Told(events=happened)
+
+    def glance(self, texts: bytes) -> Sequence[int] | None:
+        """Places in all of many lines, each with its newline, that tell figures or marks; None for all."""
+        return glance(texts, self._more())
 
     def _figures(self, line: Line) -> Told:
         for form in chain(FORMATS, self._more()):

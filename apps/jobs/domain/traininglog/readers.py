@@ -34,7 +34,27 @@ class BadPattern(ValueError):
         self.detail = detail
 
 
-def read_pattern(pattern: str) -> Format:
+@dataclass(frozen=True)
+class Pattern:
+    """A pattern as a form. `among` finds a line that it fits among many; None for one that would not."""
+
+    compiled: re2._Regexp[str]
+    series: Mapping[str, str]
+    among: re2._Regexp[str] | None
+
+    def __call__(self, line: Line, _progress: Progress) -> Told | None:
+        match = self.compiled.fullmatch(line.text[:MAX_SEARCHED])
+        if match is None:
+            return None
+        values = {self.series[name]: number(match[name] or "") for name in self.series}
+        return Told(whole(match[STEP] or ""), {name: value for name, value in values.items() if value is not None})
+
+    def may_be_among(self, texts: bytes) -> bool:
+        """Whether lines that it fits may be among some, each with its newline."""
+        return self.among is None or self.among.search(texts) is not None
+
+
+def read_pattern(pattern: str) -> Pattern:
     """A pattern as a form: it must fit a line from its first character to its last, and name `step` and at least one
     figure. Raises BadPattern."""
     if len(pattern) > LONGEST:
@@ -53,15 +73,20 @@ def read_pattern(pattern: str) -> Format:
         raise BadPattern("no-value")
     if compiled.fullmatch(""):
         raise BadPattern("whole-line")
+    return Pattern(compiled, series, _among(pattern, options))
 
-    def form(line: Line, _progress: Progress) -> Told | None:
-        match = compiled.fullmatch(line.text[:MAX_SEARCHED])
-        if match is None:
-            return None
-        values = {series[name]: number(match[name] or "") for name in series}
-        return Told(whole(match[STEP] or ""), {name: value for name, value in values.items() if value is not None})
 
-    return form
+_OF_A_WHOLE_TEXT = re.compile(r"\\[AzZ]|\(\?[A-Za-z]*-")
+"""What makes a pattern mean something else among many lines than alone."""
+
+
+def _among(pattern: str, options: re2.Options) -> re2._Regexp[str] | None:
+    if _OF_A_WHOLE_TEXT.search(pattern):
+        return None
+    try:
+        return re2.compile(f"(?m:^(?:{pattern})$)", options)
+    except re2.error:
+        return None
 
 
 def series_named(group: str) -> str:
