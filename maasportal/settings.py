@@ -38,7 +38,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django.forms",
     "django.contrib.postgres",
-    "channels",
     "rest_framework",
     "drf_spectacular",
     "django_htmx",
@@ -116,9 +115,6 @@ REDIS_URL = env.str("REDIS_URL")
 CACHES = {"default": {"BACKEND": "maasportal.cache.ForgetfulRedisCache", "LOCATION": REDIS_URL}}
 # Redis holds nothing that may not be lost: sessions live in the database and are cached.
 SESSION_ENGINE = "django.contrib.sessions.backends.cached_db"
-CHANNEL_LAYERS = {
-    "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
-}
 
 CELERY_BROKER_URL = REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True

@@ -4,230 +4,255 @@ The page says `{"op": "subscribe", "topic", "cursor": text|null, "log": bool}` a
 It is told `{"t": "hint", "topic"}`, `{"t": "log"|"points", "topic", "cursor", "frames": […]}`, `{"t": "gap", "topic",
 "n"}`: n lines are missing (null: nobody knows), and points may be, and every 30 s `{"t": "beat"}`: a page that hears
 nothing knows that it is cut off. It is closed with 4400 (not understood), 4401 (sign in), 4403 (may not follow that, or
-no longer) and 1013 (reads too slowly).
+no longer) and 1013 (reads too slowly, or come back later).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import math
+import time
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from channels.db import database_sync_to_async
-from channels.generic.websocket import AsyncWebsocketConsumer
-from django.conf import settings
+from django.db import Error as DatabaseError
 from redis.exceptions import RedisError
 
-from apps.accounts.services import session_actor
-from apps.accounts.types import Actor
 from apps.streams.domain.frames import Cursor, Entry
-from apps.streams.domain.topics import group_of, group_of_user, parse_topic
-from apps.streams.services import buffer, may_follow
-from apps.streams.services.hub import Item, Viewer, hub
+from apps.streams.domain.messages import Item, gap_message, messages
+from apps.streams.domain.topics import parse_topic
+from apps.streams.services import buffer
+from apps.streams.services.eager import begin
+from apps.streams.services.hub import Place, hub
+from apps.streams.services.judging import Verdict
+from apps.streams.services.lobby import Visit, lobby
 
 log = structlog.get_logger(__name__)
 
-RECHECK_SECONDS = 30.0
-SEND_SECONDS = 5.0
 TOPICS_LIMIT = 32
 MESSAGE_LIMIT = 4096
-BATCH_BYTES = 256 << 10
+RETRY_SECONDS = 1.0
 
-BAD, SIGN_IN, FORBIDDEN, TOO_SLOW = 4400, 4401, 4403, 1013
+BAD, SIGN_IN, FORBIDDEN, LATER = 4400, 4401, 4403, 1013
+CODES = {Verdict.NOBODY: SIGN_IN, Verdict.MAY_NOT: FORBIDDEN}
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 
-@dataclass
+@dataclass(slots=True)
 class _Follow:
-    """A topic this page follows; `cursor` is how far its log has been sent, None before the first frame."""
+    """A log that this page follows: how far it has been sent (None before the first frame), and up to which place it
+    has read all from the buffer (None before it has)."""
 
-    log: bool
-    cursor: Cursor | None = None
-    joined: bool = field(default=False)
+    cursor: Cursor | None
+    since: Place | None = None
 
 
-class PageConsumer(AsyncWebsocketConsumer):
-    """One page. Only the pump task sends frames, so their order is the buffer's."""
+class Page:
+    """One page. It costs what it must remember and the coroutine that waits for its requests. What it is told is sent
+    by whoever says it, and by a task only where the server does not take that at once."""
 
-    async def connect(self) -> None:
+    __slots__ = ("_behind", "_follows", "_gone", "_lobby", "_send", "_sending", "_texts", "_visit", "stuck_since")
+
+    def __init__(self, send: Send) -> None:
+        self._send, self._lobby = send, lobby()
+        self._follows: dict[str, _Follow | None] = {}
+        self._texts: dict[str, None] = {}
+        self._behind: dict[str, None] = {}
+        self._sending: asyncio.Task[None] | None = None
         self._gone = False
-        self._follows: dict[str, _Follow] = {}
-        self._joins: list[str] = []
-        self._viewer, self._hub = Viewer(), hub()
-        self._tasks: list[asyncio.Task[None]] = []
-        self._session_key = self.scope.get("cookies", {}).get(settings.SESSION_COOKIE_NAME, "")
-        await self.accept()
-        actor = await self._actor()
-        if actor is None:
-            await self.close(SIGN_IN)
+        self._visit: Visit
+        self.stuck_since = math.inf
+
+    @property
+    def topics(self) -> Collection[str]:
+        return self._follows.keys()
+
+    async def run(self, session_key: str, receive: Receive) -> None:
+        """From the handshake to the end."""
+        await receive()
+        await self._send({"type": "websocket.accept"})
+        if not session_key:
+            await self._close(SIGN_IN)
             return
-        self._group = group_of_user(actor.user_pk)
-        await self.channel_layer.group_add(self._group, self.channel_name)
-        self._tasks = [asyncio.create_task(self._pump()), asyncio.create_task(self._recheck())]
+        self._visit = self._lobby.enter(self, session_key)
+        try:
+            await self._lobby.ready()
+            if await self._may():
+                while (message := await receive())["type"] == "websocket.receive":
+                    await self._take(message.get("text"))
+        finally:
+            self._gone = True
+            for topic, follow in self._follows.items():
+                if follow:
+                    hub().leave(self, topic)
+            self._lobby.leave(self, self._visit)
+            if self._sending:
+                self._sending.cancel()
 
-    async def disconnect(self, code: int) -> None:
-        self._gone = True
-        for task in self._tasks:
-            task.cancel()
-        for topic in self._follows:
-            self._hub.leave(self._viewer, topic)
-            await self.channel_layer.group_discard(group_of(topic), self.channel_name)
-        if self._tasks:
-            await self.channel_layer.group_discard(self._group, self.channel_name)
+    async def _may(self, topic: str = "") -> bool:
+        """Whether the page may go on, or follow this; else it is closed."""
+        try:
+            verdict = await self._lobby.may(self._visit, topic)
+        except DatabaseError as error:
+            log.warning("rights_unknown", error=str(error)[:200])
+            await self._close(LATER)
+            return False
+        if verdict is not Verdict.MAY:
+            await self._close(CODES[verdict])
+        return verdict is Verdict.MAY
 
-    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        request = _request(text_data)
-        if request is None or not self._tasks:
-            await self.close(BAD)
+    async def _take(self, text: str | None) -> None:
+        request = _request(text)
+        if request is None:
+            await self._close(BAD)
         elif request["op"] == "unsubscribe":
-            await self._unsubscribe(request["topic"])
+            self._unsubscribe(request["topic"])
         else:
             await self._subscribe(request)
 
-    async def topic_changed(self, event: dict[str, str]) -> None:
-        await self._say({"t": "hint", "topic": event["topic"]})
-
-    async def rights_changed(self, event: dict[str, str]) -> None:
-        await self._judge()
-
     async def _subscribe(self, request: dict[str, Any]) -> None:
         topic = request["topic"]
-        actor = await self._actor()
-        if actor is None:
-            await self.close(SIGN_IN)
+        if len(self._follows) >= TOPICS_LIMIT:
+            await self._close(FORBIDDEN)
             return
-        if len(self._follows) >= TOPICS_LIMIT or not await database_sync_to_async(may_follow)(actor, topic):
-            await self.close(FORBIDDEN)
+        if not await self._may(topic) or self._gone:
             return
-        await self._unsubscribe(topic)
-        follow = self._follows[topic] = _Follow(
-            bool(request.get("log")), Cursor.parse(str(request.get("cursor") or ""))
-        )
-        await self.channel_layer.group_add(group_of(topic), self.channel_name)
-        if follow.log:
-            await self._hub.join(self._viewer, topic)
-            self._joins.append(topic)
-            self._viewer.ready.set()
+        self._unsubscribe(topic)
+        self._lobby.follow(self, topic)
+        follow = _Follow(Cursor.parse(str(request.get("cursor") or ""))) if request.get("log") else None
+        self._follows[topic] = follow
+        if follow:
+            await self._join(topic, follow)
 
-    async def _unsubscribe(self, topic: str) -> None:
-        if self._follows.pop(topic, None):
-            self._hub.leave(self._viewer, topic)
-            await self.channel_layer.group_discard(group_of(topic), self.channel_name)
+    async def _join(self, topic: str, follow: _Follow) -> None:
+        try:
+            await hub().join(self, topic)
+        except RedisError as error:
+            log.warning("buffer_unread", topic=topic, error=str(error))
+            await self._close(LATER)
 
-    async def _recheck(self) -> None:
-        while True:
-            await asyncio.sleep(RECHECK_SECONDS)
-            await self._judge()
-            await self._say({"t": "beat"})
+    def _unsubscribe(self, topic: str) -> None:
+        if topic in self._follows:
+            if self._follows.pop(topic):
+                hub().leave(self, topic)
+            self._lobby.unfollow(self, topic)
 
-    async def _judge(self) -> None:
-        """Ask again who this is and what they may follow."""
-        actor = await self._actor()
-        if actor is None:
-            await self.close(SIGN_IN)
-        elif not await database_sync_to_async(_may_follow_all)(actor, list(self._follows)):
-            await self.close(FORBIDDEN)
+    async def _close(self, code: int) -> None:
+        self._gone = True
+        try:
+            await self._send({"type": "websocket.close", "code": code})
+        except OSError:
+            return  # it has gone by itself
 
-    async def _actor(self) -> Actor | None:
-        return await database_sync_to_async(session_actor)(self._session_key) if self._session_key else None
+    # --- what the lobby and the hub say -----------------------------------------------------------------------------
 
-    # --- frames -----------------------------------------------------------------------------------------------------
+    def say(self, text: str) -> None:
+        self._texts[text] = None
+        self._go_on()
 
-    async def _pump(self) -> None:
-        while not self._gone:
-            await self._viewer.ready.wait()
-            items, lost = self._viewer.take()
-            joins, self._joins = self._joins, []
-            for topic in {*joins, *lost}:
-                await self._catch_up(topic)
-            await self._forward(items)
+    def news(self, topic: str) -> None:
+        self._behind[topic] = None
+        self._go_on()
 
-    async def _catch_up(self, topic: str) -> None:
-        """Send what the buffer holds after the page's cursor, or its last lines, until there is no more."""
-        follow = self._follows.get(topic)
-        if follow is None:
-            return
+    def end(self, verdict: Verdict) -> None:
+        self._end(CODES[verdict])
+
+    def give_up(self) -> None:
+        self._end(LATER)
+
+    def _end(self, code: int) -> None:
+        """Close, behind what the page has not taken; a page that never takes it fails the server's ping."""
+        if not self._gone:
+            self._gone = True
+            if self._sending:
+                self._sending.cancel()
+            self._lobby.busy.discard(self)
+            self._sending = begin(self._close(code))
+
+    # --- sending: one coroutine at a time, so that the order of frames is the buffer's ------------------------------
+
+    def _go_on(self) -> None:
+        if self._sending is None and not self._gone:
+            self._sending = begin(self._deliver())
+            if self._sending:
+                self._lobby.busy.add(self)
+
+    async def _deliver(self) -> None:
+        """Send all that waits."""
+        try:
+            while not self._gone and (self._texts or self._behind):
+                await self._say_waiting()
+                behind, self._behind = self._behind, {}
+                for topic in behind:
+                    follow = self._follows.get(topic)
+                    if follow:
+                        await self._bring(topic, follow)
+        except OSError:
+            self._gone = True  # the page went away
+        if self._sending is asyncio.current_task():
+            self._sending = None
+            self._lobby.busy.discard(self)
+
+    async def _tell(self, text: str) -> None:
+        self.stuck_since = time.monotonic()
+        await self._send({"type": "websocket.send", "text": text})
+        self.stuck_since = math.inf
+
+    async def _bring(self, topic: str, follow: _Follow) -> None:
+        """Send what there is of a log after the page's place, from the hub, or the buffer where that has it no more."""
+        while not self._gone and self._follows.get(topic) is follow:
+            made = None if follow.since is None else hub().after(topic, follow.since, follow.cursor)
+            if made is not None:
+                await self._pass_on(follow, made)
+                return
+            last = hub().last(topic)
+            if last is None:
+                return  # the page is still on its way to the hub, and hears when it is there
+            follow.since = last if await self._catch_up(topic, follow) else None
+
+    async def _catch_up(self, topic: str, follow: _Follow) -> bool:
+        """Send what the buffer holds after the page's cursor, or its last lines, until there is no more. False if the
+        buffer cannot be read."""
         try:
             if follow.cursor is None:
-                await self._pass_on(follow, _items(topic, await asyncio.to_thread(buffer.tail, topic)))
+                await self._pass_on(follow, messages(topic, None, _items(await asyncio.to_thread(buffer.tail, topic))))
             while follow.cursor is not None and not self._gone:
                 reading = await asyncio.to_thread(buffer.after, topic, follow.cursor)
                 if reading.missing != 0:
-                    await self._say({"t": "gap", "topic": topic, "n": reading.missing})
+                    await self._tell(gap_message(topic, reading.missing))
                     follow.cursor = None
                 if not reading.entries:
                     break
-                await self._pass_on(follow, _items(topic, reading.entries))
-            follow.joined = True
+                await self._pass_on(follow, messages(topic, follow.cursor, _items(reading.entries)))
         except RedisError as error:
-            follow.joined = False
             log.warning("buffer_unread", topic=topic, error=str(error))
-            await asyncio.sleep(1)
-            self._joins.append(topic)
-            self._viewer.ready.set()
+            await asyncio.sleep(RETRY_SECONDS)
+            return False
+        return True
 
-    async def _forward(self, items: list[Item]) -> None:
-        """Send live frames, those of one topic together."""
-        by_topic: dict[str, list[Item]] = {}
-        for item in items:
-            by_topic.setdefault(item.topic, []).append(item)
-        for topic, part in by_topic.items():
-            follow = self._follows.get(topic)
-            if follow and follow.joined:
-                await self._pass_on(follow, part)
+    async def _pass_on(self, follow: _Follow, made: tuple[list[str], Cursor | None]) -> None:
+        texts, cursor = made
+        for text in texts:
+            await self._say_waiting()
+            await self._tell(text)
+        follow.cursor = cursor
 
-    async def _pass_on(self, follow: _Follow, items: list[Item]) -> None:
-        """Send what is newer than the page's cursor; say how many lines are missing, where some are."""
-        batch: list[Item] = []
-        for item in items:
-            known, entry = follow.cursor, item.entry
-            missing: int | None = 0
-            if known is not None:
-                same = known.birth == entry.after.birth
-                if same and entry.after.entry <= known.entry:
-                    continue
-                missing = entry.lines_before - known.lines if same else None
-            if missing != 0:
-                await self._flush(batch)
-                await self._say({"t": "gap", "topic": item.topic, "n": missing})
-            if batch and (batch[0].entry.kind != entry.kind or sum(len(i.text) for i in batch) > BATCH_BYTES):
-                await self._flush(batch)
-            batch.append(item)
-            follow.cursor = entry.after
-        await self._flush(batch)
-
-    async def _flush(self, batch: list[Item]) -> None:
-        if batch:
-            last = batch[-1]
-            head = json.dumps({"t": last.entry.kind.value, "topic": last.topic, "cursor": str(last.entry.after)})
-            frames = ",".join(item.text for item in batch)
-            await self._send(f'{head[:-1]}, "frames": [{frames}]}}')
-            batch.clear()
-
-    async def _say(self, message: dict[str, Any]) -> None:
-        await self._send(json.dumps(message))
-
-    async def _send(self, text: str) -> None:
-        """Send, or give the page up when it does not take the message in time."""
-        if self._gone:
-            return
-        try:
-            async with asyncio.timeout(SEND_SECONDS):
-                await self.send(text_data=text)
-        except TimeoutError:
-            self._gone = True
-            # The close waits behind what the page has not taken; a page that never takes it fails the server's ping.
-            self._tasks.append(asyncio.create_task(self.close(TOO_SLOW)))
+    async def _say_waiting(self) -> None:
+        """Short words do not wait for the end of a log."""
+        while self._texts:
+            texts, self._texts = self._texts, {}
+            for text in texts:
+                await self._tell(text)
 
 
-def _items(topic: str, entries: Sequence[Entry]) -> list[Item]:
-    return [Item.of(topic, entry) for entry in entries]
-
-
-def _may_follow_all(actor: Actor, topics: list[str]) -> bool:
-    return all(may_follow(actor, topic) for topic in topics)
+def _items(entries: Collection[Entry]) -> list[Item]:
+    return [Item.of(entry) for entry in entries]
 
 
 def _request(text: str | None) -> dict[str, Any] | None:

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from channels.routing import URLRouter
-from channels.security.websocket import WebsocketDenier
-from channels.sessions import CookieMiddleware
 from django.conf import settings
-from django.urls import path
+from django.http import parse_cookie
 
-from apps.streams.consumers import PageConsumer
+from apps.streams.consumers import Message, Page, Receive, Send
 
-Scope = MutableMapping[str, Any]
-Application = Callable[[Scope, Any, Any], Awaitable[None]]
+PATH = "/ws/"
 
 
-class OwnOriginOnly:
+async def sockets(scope: Message, receive: Receive, send: Send) -> None:
     """Refuses a handshake whose Origin is not exactly ours: the cookie alone does not prove which page sent it."""
+    origins = [value for name, value in scope["headers"] if name == b"origin"]
+    if scope["path"] != PATH or origins != [settings.BASE_URL.encode()]:
+        await receive()
+        await send({"type": "websocket.close"})
+        return
+    session_key = _cookies(scope["headers"]).get(settings.SESSION_COOKIE_NAME, "")
+    await Page(send).run(session_key, receive)
 
-    def __init__(self, inner: Application) -> None:
-        self._inner = inner
 
-    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        origins = [value for name, value in scope["headers"] if name == b"origin"]
-        application = self._inner if origins == [settings.BASE_URL.encode()] else WebsocketDenier()
-        await application(scope, receive, send)
-
-
-sockets = OwnOriginOnly(CookieMiddleware(URLRouter([path("ws/", PageConsumer.as_asgi())])))
+def _cookies(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
+    found: dict[str, Any] = parse_cookie("; ".join(v.decode("latin-1") for name, v in headers if name == b"cookie"))
+    return found

@@ -433,6 +433,26 @@ def test_sockets_ask_the_same_question(inside: Visitor, provider: FakeProvider) 
     assert not ProviderSession.objects.exists()
 
 
+def test_many_sockets_ask_it_in_three_queries(
+    inside: Visitor, provider: FakeProvider, django_assert_num_queries: Any
+) -> None:
+    key = inside.session.session_key
+    with django_assert_num_queries(3):
+        actors, due = services.session_actors([key, "0123456789abcdefghijklmnopqrstuv"])
+    assert (actors, due) == ({key: services.session_actor(key)}, set())
+    age()
+    assert services.session_actors([key]) == ({}, {key}), "the provider is to be asked"
+    provider.token_error = (400, "invalid_grant")
+    services.session_actor(key)
+    assert services.session_actors([key]) == ({}, set())
+
+
+def test_a_session_without_its_dictionary_is_over_for_sockets_too(inside: Visitor) -> None:
+    key = inside.session.session_key
+    inside.session.delete()
+    assert services.session_actors([key]) == ({}, set())
+
+
 @pytest.fixture
 def told() -> Iterator[list[str]]:
     heard: list[str] = []

@@ -11,7 +11,6 @@ import pytest
 from apps.clusters.services import PodSeen
 from apps.jobs.models import Job, JobRank
 from apps.jobs.services import background
-from apps.streams.domain.topics import group_of
 from apps.streams.services import hints
 from tests import factories
 from tests.factories import World
@@ -41,12 +40,12 @@ def test_open_pages_are_told_once_of_what_changed(
     job: Job, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Capture
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(hints._sender, "post", lambda group, _message: said.append(group))
+    monkeypatch.setattr(hints._sender, "post", lambda _field, name: said.append(name))
     ranks = [rank(job, number, "Pending") for number in (0, 1)]
     for _ in range(2):
         with django_capture_on_commit_callbacks(execute=True):
             background.note_pods([seen(job, 0), seen(job, 1)])
-    assert said == [group_of(job.topic)]
+    assert said == [job.topic]
     for one in ranks:
         one.refresh_from_db()
         assert (one.node, one.waiting, one.message) == ("node-1", "ImagePullBackOff", "no such image")

@@ -8,14 +8,17 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.test import Client
+from redis.exceptions import RedisError
 
+from apps.accounts import services as accounts
 from apps.accounts.domain import Role
 from apps.accounts.models import Membership, User
-from apps.streams import consumers, services
+from apps.clusters.watch.database import in_thread
+from apps.streams import services
 from apps.streams.services import hub as hubs
+from apps.streams.services import lobby
 from apps.streams.urls import sockets
 from tests import factories
 from tests.pages import session_of
@@ -37,14 +40,27 @@ def signed_in(user: User) -> str:
 
 
 @asynccontextmanager
-async def page(session: str, origin: str | None = None) -> AsyncIterator[Socket]:
+async def page(session: str, origin: str | None = None, taking: asyncio.Event | None = None) -> AsyncIterator[Socket]:
+    """`taking`: the page takes what it is sent only while that is set."""
     headers = [(b"cookie", f"{settings.SESSION_COOKIE_NAME}={session}".encode())]
     headers += [(b"origin", (origin or settings.BASE_URL).encode())] if origin != "" else []
-    socket = Socket(sockets, headers)
+    socket = Socket(sockets if taking is None else _taking(taking), headers)
     try:
         yield socket
     finally:
         await socket.disconnect()
+
+
+def _taking(taking: asyncio.Event) -> Any:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        async def wait_to_send(message: Any) -> None:
+            if message["type"] == "websocket.send":
+                await taking.wait()
+            await send(message)
+
+        await sockets(scope, receive, wait_to_send)
+
+    return application
 
 
 async def subscribe(socket: Socket, topic: str, cursor: str | None = None) -> None:
@@ -186,7 +202,7 @@ async def test_hints_reach_the_page_after_commit(place: dict[str, Any]) -> None:
         await socket.send_json_to({"op": "subscribe", "topic": place["topic"], "log": False})
         await socket.send_json_to({"op": "subscribe", "topic": place["topic"], "log": False})
         assert await socket.receive_nothing(0.3)
-        await sync_to_async(services.hint)(place["topic"])
+        await in_thread(services.hint, place["topic"])
         assert await socket.receive_json_from(timeout=3) == {"t": "hint", "topic": place["topic"]}
         assert await socket.receive_nothing(0.2)
 
@@ -197,8 +213,8 @@ async def test_a_right_taken_away_closes_the_page_at_once(place: dict[str, Any])
         await socket.connect()
         await subscribe(socket, place["topic"])
         assert await socket.receive_nothing(0.3)
-        await Membership.objects.filter(user=place["user"]).adelete()
-        await sync_to_async(services.revoked)(str(place["user"].pk))
+        await in_thread(Membership.objects.filter(user=place["user"]).delete)
+        await in_thread(services.revoked, str(place["user"].pk))
         assert await closed(socket) == 4403
 
 
@@ -206,20 +222,62 @@ async def test_a_session_that_ended_closes_the_page_in_time(
     place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """channels#1324: nobody looks at the session again unless the consumer does."""
-    monkeypatch.setattr(consumers, "RECHECK_SECONDS", 0.2)
+    monkeypatch.setattr(lobby, "RECHECK_SECONDS", 0.2)
     async with page(place["member"]) as socket:
         await socket.connect()
         await subscribe(socket, place["topic"])
         assert await socket.receive_nothing(0.1)
         client = Client()
         client.cookies[settings.SESSION_COOKIE_NAME] = place["member"]
-        await sync_to_async(client.session.flush)()
+        await in_thread(client.session.flush)
         assert await closed(socket) == 4401
+
+
+async def test_pages_are_judged_together(place: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred pages of two people cost a look or two at the database, not a hundred."""
+    looks: list[set[str]] = []
+    session_actors = accounts.session_actors
+
+    def counted(keys: set[str]) -> Any:
+        looks.append(keys)
+        return session_actors(keys)
+
+    monkeypatch.setattr(accounts, "session_actors", counted)
+    people = [place["member"], place["stranger"]] * 50
+    pages = [Socket(sockets, _headers(session)) for session in people]
+    await asyncio.gather(*(socket.connect() for socket in pages))
+    await asyncio.sleep(0.3)
+    for socket in pages:
+        await subscribe(socket, place["topic"])
+    codes = await asyncio.gather(*(closed(socket) for socket in pages[1::2]))
+    assert codes == [4403] * 50
+    assert set().union(*looks) == {place["member"], place["stranger"]}
+    assert len(looks) < 20
+    for socket in pages:
+        await socket.disconnect()
+
+
+async def test_after_an_outage_of_redis_pages_look_again(
+    place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """channels_redis#256: a reader that came back said nothing of what it had missed."""
+    async with page(place["member"]) as socket:
+        await socket.connect()
+        await socket.send_json_to({"op": "subscribe", "topic": place["topic"], "log": False})
+        assert await socket.receive_nothing(0.3)
+        with monkeypatch.context() as broken:
+            broken.setattr(lobby, "pairs", _lost)
+            assert await socket.receive_nothing(1.2)
+        assert await socket.receive_json_from(timeout=3) == {"t": "hint", "topic": place["topic"]}
+
+
+def _lost(_found: Any) -> Any:
+    raise RedisError("The connection is gone.")
 
 
 async def test_a_quiet_page_hears_a_beat(place: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A page cannot see the server's pings; without a word it could not tell quiet from cut off."""
-    monkeypatch.setattr(consumers, "RECHECK_SECONDS", 0.1)
+    monkeypatch.setattr(lobby, "RECHECK_SECONDS", 0.1)
     async with page(place["member"]) as socket:
         await socket.connect()
         assert await socket.receive_json_from(3) == {"t": "beat"}
@@ -230,25 +288,20 @@ async def test_a_slow_page_reads_what_it_missed_from_the_buffer(
     place: dict[str, Any], monkeypatch: pytest.MonkeyPatch, followed: int
 ) -> None:
     """Its queue holds fewer frames than came; only what is more than a page shows is passed over, and counted."""
-    topic, slow = place["topic"], asyncio.Event()
-    send = consumers.PageConsumer.send
+    topic, taking = place["topic"], asyncio.Event()
+    taking.set()
     monkeypatch.setattr("apps.streams.services.buffer.FOLLOWED_LINES", followed)
-
-    async def wait_to_send(self: Any, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        await slow.wait()
-        await send(self, text_data=text_data)
-
     await asyncio.to_thread(lines, topic, "first")
-    async with page(place["member"]) as socket:
+    async with page(place["member"], taking=taking) as socket:
         await socket.connect()
         await subscribe(socket, topic)
         await told(socket, 1)
         assert await socket.receive_nothing(0.3)  # it has caught up with the buffer and lives on the queue now
-        monkeypatch.setattr(consumers.PageConsumer, "send", wait_to_send)
+        taking.clear()
         for number in range(200):
             await asyncio.to_thread(lines, topic, f"n{number}")
         await asyncio.sleep(0.3)
-        slow.set()
+        taking.set()
         texts: list[str] = []
         missing = 0
         while len(texts) + missing < 200:
@@ -257,7 +310,7 @@ async def test_a_slow_page_reads_what_it_missed_from_the_buffer(
                 missing += message["n"]
             else:
                 texts += [line[4] for frame in message["frames"] for line in frame["lines"]]
-    assert 2 * hubs.QUEUE_FRAMES < 200
+    assert 2 * hubs.RECENT_FRAMES < 200
     assert len(set(texts)) == len(texts) == 200 - missing
     assert texts[-1] == "n199"
     assert missing == 0 if followed > 200 else 0 < missing <= 200 - followed
@@ -277,14 +330,10 @@ async def test_many_frames_at_once_are_no_gap(place: dict[str, Any]) -> None:
 
 
 async def test_a_page_that_takes_nothing_is_given_up(place: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    async def never(self: Any, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(consumers, "SEND_SECONDS", 0.2)
+    monkeypatch.setattr(lobby, "SEND_SECONDS", 0.2)
     await asyncio.to_thread(lines, place["topic"], "first")
-    async with page(place["member"]) as socket:
+    async with page(place["member"], taking=asyncio.Event()) as socket:
         await socket.connect()
-        monkeypatch.setattr(consumers.PageConsumer, "send", never)
         await subscribe(socket, place["topic"])
         assert await closed(socket) == 1013
 

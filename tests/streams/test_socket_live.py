@@ -8,12 +8,13 @@ import socket
 
 import pytest
 import uvicorn
-from channels.db import database_sync_to_async
 from django.conf import settings
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from apps.streams import consumers, services
+from apps.clusters.watch.database import in_thread
+from apps.streams import services
+from apps.streams.services import lobby
 from apps.streams.urls import sockets
 from tests import factories
 from tests.streams.test_socket import lines, signed_in
@@ -29,9 +30,9 @@ async def test_a_page_that_stops_reading_is_let_go_and_hurts_nobody(
     world: factories.World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ansible/awx#7720, channels_redis#212: buffers behind slow readers grew without bound."""
-    monkeypatch.setattr(consumers, "SEND_SECONDS", 0.5)
-    job = await database_sync_to_async(factories.job)(world.scientist, world.place)
-    session = await database_sync_to_async(signed_in)(world.scientist)
+    monkeypatch.setattr(lobby, "SEND_SECONDS", 0.5)
+    job = await in_thread(factories.job, world.scientist, world.place)
+    session = await in_thread(signed_in, world.scientist)
     topic = job.topic
     await asyncio.to_thread(services.forget, topic)
     listener = socket.create_server(("127.0.0.1", 0))

@@ -6,6 +6,7 @@ refresh token. That interval is how long somebody disabled at the provider stays
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -22,7 +23,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from apps.accounts.models import LogoutToken, ProviderSession, User
-from apps.accounts.services.people import revoked, sync_roles
+from apps.accounts.services.people import actors_of, revoked, sync_roles
 from apps.accounts.types import Actor
 from apps.adapters import identity
 from apps.adapters.errors import Refused, Unavailable
@@ -113,12 +114,12 @@ def confirm(session_key: str, *, used: bool) -> Standing:
     if row is None:
         return Standing.ENDED
     now = timezone.now()
-    if not row.user.is_active or row.used_at < _idle_since(now):
+    if _is_over(row, now):
         _end([row], ENDED_UNUSED if row.user.is_active else ENDED_SWITCHED_OFF, by=PORTAL)
         return Standing.ENDED
     if used and now - row.used_at > timedelta(minutes=1):
         ProviderSession.objects.filter(pk=row.pk).update(used_at=now)
-    if now - row.checked_at < timedelta(seconds=settings.PORTAL_OIDC_CHECK_SECONDS):
+    if not _is_due(row, now):
         return Standing.GOOD
     free = ProviderSession.objects.filter(pk=row.pk, checked_at=row.checked_at, lease_until__lte=now)
     if free.update(lease_until=now + LEASE):
@@ -129,6 +130,16 @@ def confirm(session_key: str, *, used: bool) -> Standing:
 def _idle_since(now: datetime) -> datetime:
     """A session not used since then is over, wherever its cookie lies."""
     return now - timedelta(seconds=settings.PORTAL_IDLE_SECONDS)
+
+
+def _is_over(row: ProviderSession, now: datetime) -> bool:
+    return not row.user.is_active or row.used_at < _idle_since(now)
+
+
+def _is_due(row: ProviderSession, now: datetime) -> bool:
+    """Whether the provider is to be asked, or the session is over."""
+    asked = timedelta(seconds=settings.PORTAL_OIDC_CHECK_SECONDS)
+    return _is_over(row, now) or now - row.checked_at >= asked
 
 
 def _ask_provider(row: ProviderSession) -> Standing:
@@ -210,6 +221,21 @@ def session_actor(session_key: str) -> Actor | None:
         return None
     row = ProviderSession.objects.select_related("user").filter(session_key=session_key).first()
     return row.user.actor() if row else None
+
+
+def session_actors(session_keys: Collection[str]) -> tuple[dict[str, Actor], set[str]]:
+    """`session_actor` for many sessions, in three queries: who is behind each, without those that are over; and the
+    sessions of which `session_actor` must be asked, as the provider is to be asked for them or they end now."""
+    now = timezone.now()
+    rows = ProviderSession.objects.select_related("user").filter(session_key__in=session_keys)
+    rows = rows.defer("refresh_token", "id_token")
+    store = import_module(settings.SESSION_ENGINE).SessionStore
+    kept = store.get_model_class().objects.filter(session_key__in=session_keys, expire_date__gt=now)
+    signed_in = {row.session_key for row in kept if auth.SESSION_KEY in row.get_decoded()}
+    found = [row for row in rows if row.session_key in signed_in]
+    due = {row.session_key for row in found if _is_due(row, now)}
+    actors = actors_of({row.user for row in found if row.session_key not in due})
+    return {row.session_key: actors[row.user_id] for row in found if row.session_key not in due}, due
 
 
 def id_token_hint(session_key: str) -> str:

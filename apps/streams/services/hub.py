@@ -1,8 +1,8 @@
-"""One reader of Redis for all open pages of a web process.
+"""One reader of Redis for the logs of all open pages of a web process.
 
-The hub reads each followed topic once and hands every frame, as text made once, to the queue of each page. A page that
-takes them too slowly, or gets too many at once, costs the hub no time: its queue drops the oldest frames, and the page
-reads them from the buffer.
+The hub reads each followed topic once and keeps its newest frames, as texts made once, for every page. A page has no
+queue but its place: one that takes frames too slowly costs the hub nothing, and what it missed it reads here, or from
+the buffer where it is farther behind.
 """
 
 from __future__ import annotations
@@ -10,92 +10,120 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import Any, Protocol, cast
 
 import structlog
 from django.conf import settings
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from apps.streams.domain.frames import Entry, Kind, shortened_body
+from apps.streams.domain.frames import Cursor
+from apps.streams.domain.messages import Item, messages
 from apps.streams.services.buffer import READ_ENTRIES, Keys, entry_of
 
 log = structlog.get_logger(__name__)
 
-QUEUE_FRAMES = 64
+RECENT_FRAMES = 64
+RECENT_BYTES = 4 << 20
 BLOCK_MS = 500
 RETRY_SECONDS = 1.0
-NOTHING = "0-0"
+
+Place = tuple[int, int]
+"""The id of an entry in Redis."""
+NOTHING: Place = (0, 0)
 
 
-@dataclass(frozen=True)
-class Item:
-    """A frame on its way to the pages; `text` is its JSON, in which `n` is the number of a log frame's first line."""
+class Viewer(Protocol):
+    """A page, to the hub."""
 
-    topic: str
-    entry: Entry
-    text: str
-
-    @classmethod
-    def of(cls, topic: str, entry: Entry) -> Item:
-        if entry.kind is not Kind.LOG:
-            return cls(topic, entry, entry.body.decode())
-        text = shortened_body(entry.body).decode()
-        return cls(topic, entry, f'{{"n":{entry.lines_before + 1},{text[1:]}')
+    def news(self, topic: str) -> None:
+        """There is more of this topic: take it now or later. Returns at once and raises nothing."""
 
 
-class Viewer:
-    """The queue of one page. Bounded: the oldest frame makes room for the newest."""
+class Recent:
+    """The newest frames of one topic: all that came after `floor`."""
 
-    def __init__(self) -> None:
-        self.ready = asyncio.Event()
-        self._queue: deque[Item] = deque()
-        self._lost: set[str] = set()
+    def __init__(self, floor: Place) -> None:
+        self.floor = self.last = floor
+        self._items: deque[Item] = deque()
+        self._bytes = 0
+        self._made: dict[Cursor | None, tuple[list[str], Cursor | None]] = {}
 
-    def offer(self, item: Item) -> None:
-        if len(self._queue) >= QUEUE_FRAMES:
-            self._lost.add(self._queue.popleft().topic)
-        self._queue.append(item)
-        self.ready.set()
+    def add(self, items: list[Item]) -> None:
+        items = [item for item in items if item.entry.after.entry > self.last]  # a read may be older than the join
+        if not items:
+            return
+        self._made.clear()
+        self._items.extend(items)
+        self._bytes += sum(len(item.text) for item in items)
+        self.last = items[-1].entry.after.entry
+        while len(self._items) > RECENT_FRAMES or self._bytes > RECENT_BYTES:
+            gone = self._items.popleft()
+            self._bytes -= len(gone.text)
+            self.floor = gone.entry.after.entry
 
-    def take(self) -> tuple[list[Item], set[str]]:
-        """Everything that waits, and the topics of which something was dropped."""
-        items, lost = list(self._queue), self._lost
-        self._queue.clear()
-        self._lost = set()
-        self.ready.clear()
-        return items, lost
+    def after(self, topic: str, since: Place, cursor: Cursor | None) -> tuple[list[str], Cursor | None] | None:
+        """What a page at this cursor that has everything up to `since` is sent, and its cursor then. None where that is
+        no longer all here. Pages at the same place share it."""
+        if max(since, cursor.entry if cursor else since) < self.floor:
+            return None
+        if cursor is None:
+            return messages(topic, None, (item for item in self._items if item.entry.after.entry > since))
+        made = self._made.get(cursor)
+        if made is None:
+            made = self._made[cursor] = messages(topic, cursor, self._newer(cursor.entry))
+        return made
+
+    def _newer(self, place: Place) -> list[Item]:
+        newer: list[Item] = []
+        for item in reversed(self._items):
+            if item.entry.after.entry <= place:
+                break
+            newer.append(item)
+        return newer[::-1]
 
 
 class Hub:
-    """Reads while anybody follows anything; ends by itself when the last page is gone."""
+    """Reads while anybody follows any log; ends by itself when the last page is gone."""
 
     def __init__(self) -> None:
         self._redis: Redis = Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=5)
         self._viewers: dict[str, set[Viewer]] = {}
-        self._last: dict[str, str] = {}
+        self._recent: dict[str, Recent] = {}
         self._reader: asyncio.Task[None] | None = None
         self._client_id: int | None = None
         self._reading: frozenset[str] = frozenset()
 
     async def join(self, viewer: Viewer, topic: str) -> None:
-        """From now on the viewer gets every new frame of the topic; older ones it reads from the buffer itself."""
-        if topic not in self._viewers:
+        """From now on the viewer hears of every new frame of the topic; older ones it reads from the buffer itself, and
+        then those `after`."""
+        if topic not in self._recent:
             newest = cast("list[Any]", await self._redis.xrevrange(Keys.of(topic).stream, "+", "-", 1))
-            self._last.setdefault(topic, newest[0][0].decode() if newest else NOTHING)
+            self._recent.setdefault(topic, Recent(entry_of(newest[0]).after.entry if newest else NOTHING))
         self._viewers.setdefault(topic, set()).add(viewer)
         if self._reader is None:
             self._reader = asyncio.create_task(self._read())
         elif topic not in self._reading:
             await self._interrupt(topic)
+        viewer.news(topic)
 
     def leave(self, viewer: Viewer, topic: str) -> None:
         viewers = self._viewers.get(topic, set())
         viewers.discard(viewer)
         if not viewers:
             self._viewers.pop(topic, None)
-            self._last.pop(topic, None)
+            self._recent.pop(topic, None)
+
+    def last(self, topic: str) -> Place | None:
+        """Up to where a topic was read; None while nobody follows it."""
+        recent = self._recent.get(topic)
+        return recent.last if recent else None
+
+    def after(self, topic: str, since: Place, cursor: Cursor | None) -> tuple[list[str], Cursor | None] | None:
+        """`Recent.after`, of a topic that somebody follows."""
+        recent = self._recent.get(topic)
+        return recent.after(topic, since, cursor) if recent else None
 
     async def _interrupt(self, topic: str) -> None:
         """Make a blocked read return, so that the new topic is among those of the next one."""
@@ -124,24 +152,24 @@ class Hub:
     async def _read_once(self, connection: Redis) -> None:
         topics = {Keys.of(topic).stream: topic for topic in self._viewers}
         self._reading = frozenset(topics.values())
-        wanted = {stream: self._last[topic] for stream, topic in topics.items()}
+        wanted = {stream: "{}-{}".format(*self._recent[topic].last) for stream, topic in topics.items()}
         found = await connection.xread(cast("Any", wanted), count=READ_ENTRIES, block=BLOCK_MS)
-        for stream, raw in _pairs(found):
+        for stream, raw in pairs(found):
             topic = topics[stream.decode()]
-            if topic not in self._last:
+            recent = self._recent.get(topic)
+            if recent is None:
                 continue
-            for part in raw:
-                item = Item.of(topic, entry_of(part))
-                for viewer in self._viewers.get(topic, ()):
-                    viewer.offer(item)
-            self._last[topic] = raw[-1][0].decode()
+            recent.add([Item.of(entry_of(part)) for part in raw])
+            for viewer in tuple(self._viewers.get(topic, ())):
+                viewer.news(topic)
 
 
-def _pairs(found: Any) -> list[tuple[bytes, list[Any]]]:
+def pairs(found: Any) -> Iterator[tuple[bytes, list[Any]]]:
     """What XREAD returned, in protocol 2 (a list of pairs) or 3 (a dict of lists of lists)."""
     if isinstance(found, dict):
-        return [(stream, chunk) for stream, chunks in found.items() for chunk in chunks]
-    return [(stream, raw) for stream, raw in found or []]
+        yield from ((stream, chunk) for stream, chunks in found.items() for chunk in chunks)
+    else:
+        yield from ((stream, raw) for stream, raw in found or [])
 
 
 _hubs: dict[int, tuple[asyncio.AbstractEventLoop, Hub]] = {}
