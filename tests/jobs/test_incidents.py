@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,6 +12,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.domain import Role
+from apps.clusters.domain.capacity import NodeSpace
+from apps.clusters.domain.nodes import Problem, SeenNode
+from apps.clusters.models import NodeEvent
+from apps.clusters.services.queues import NodeEventSeen, note_events
+from apps.clusters.services.seen import note_nodes
 from apps.jobs import services
 from apps.jobs.domain.phases import Phase
 from apps.jobs.models import Job, JobPhase, JobRank
@@ -65,6 +71,42 @@ def test_everything_stands_on_one_axis_in_its_order(eventful: Job) -> None:
     assert told[-1][2].endswith("suspended the job first light")
     broke = next(moment for moment in found.moments if moment.text.startswith("Restarting, attempt 2"))
     assert broke.x == pytest.approx(50, abs=1)
+
+
+def test_what_befell_a_node_is_told_while_ranks_were_on_it_and_never_in_words_about_others(
+    world: World, eventful: Job
+) -> None:
+    now, cluster = timezone.now(), world.place.cluster
+    node = SeenNode(NodeSpace("gpu-0002", "H100", "nvidia.com/gpu", 8, 8, ready=True, schedulable=True), "", {}, [])
+    for problem in ("", Problem.SILENT, Problem.CORDONED, ""):
+        note_nodes(cluster.pk, [replace(node, problem=problem)])
+    other = replace(node, space=replace(node.space, name="gpu-0009"))
+    note_nodes(cluster.pk, [node, other])
+    note_nodes(cluster.pk, [])
+    NodeEvent.objects.filter(cluster=cluster).update(at=now - timedelta(minutes=4.5))
+    victim = "Memory cgroup out of memory: killed process of rival-7f9c"
+    at = {"at": now - timedelta(minutes=6)}
+    note_events(
+        cluster.pk,
+        [
+            NodeEventSeen("gpu-0002", "SystemOOM", victim, True, **at),
+            NodeEventSeen(
+                "gpu-0002", "NodeNotReady", "status is now: NodeNotReady", True, now - timedelta(minutes=4.4)
+            ),
+            NodeEventSeen("gpu-0002", "NoiseOfNobody", "nothing", False, **at),
+            NodeEventSeen("gpu-0002", "Rebooted", "before the job", True, now - timedelta(hours=1)),
+        ],
+    )
+    found = incidents_of(eventful)
+    assert found is not None
+    assert [moment.text for moment in found.moments if moment.lane == "nodes"] == [
+        "Node gpu-0002: A process was killed for want of memory",
+        "Node gpu-0002: Its kubelet fell silent",
+        "Node gpu-0002: It was cordoned",
+        "Node gpu-0002: It is well again",
+        "Node gpu-0002: It is gone from the cluster",
+    ]
+    assert not any("rival" in moment.text for moment in found.moments)
 
 
 def test_its_curve_keeps_the_highest_and_lowest_and_marks_what_is_no_number(eventful: Job) -> None:

@@ -25,6 +25,7 @@ from apps.clusters.services.maintenance import (
     end_maintenance,
     require_open,
 )
+from apps.clusters.services.nodehistory import NodeMoment, history_of
 from apps.clusters.services.pending import obstacles
 from apps.clusters.services.profiling import describe
 from apps.clusters.services.registration import TEND, Registration, register_cluster
@@ -71,6 +72,7 @@ __all__ = [
     "Line",
     "Maintenance",
     "NameTaken",
+    "NodeMoment",
     "NodeSpace",
     "NotKept",
     "Obstacle",
@@ -96,6 +98,7 @@ __all__ = [
     "end_maintenance",
     "enter",
     "for_system",
+    "history_of",
     "look",
     "may_follow_cluster",
     "nodes",

@@ -16,6 +16,7 @@ from apps.accounts.types import Actor, Permission
 from apps.clusters.domain.queues import Line, QueueSeen, resources, tree
 from apps.clusters.models import Cluster, ClusterNode, ClusterQueue, NodeEvent
 from apps.clusters.services.catalogue import catalogue
+from apps.clusters.services.nodehistory import SEEN
 from apps.streams.services import hint
 
 KEPT = timedelta(days=7)
@@ -67,8 +68,9 @@ def note_events(cluster_id: int, events: Iterable[NodeEventSeen]) -> None:
 
 
 def events_of(node: ClusterNode) -> list[NodeEvent]:
-    """A node's newest events."""
-    return list(NodeEvent.objects.filter(cluster_id=node.cluster_id, node=node.name).order_by("-at", "-pk")[:SHOWN])
+    """What the cluster said last of a node."""
+    said = NodeEvent.objects.filter(cluster_id=node.cluster_id, node=node.name).exclude(reason__startswith=SEEN)
+    return list(said.order_by("-at", "-pk")[:SHOWN])
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from apps.accounts.types import Actor, Permission
 from apps.clusters.domain.capacity import Capacity, NodeSpace, capacity_of
 from apps.clusters.domain.nodes import SeenNode
 from apps.clusters.models import Cluster, ClusterNode, ClusterQuerySet
+from apps.clusters.services.nodehistory import GONE, note_turns
 from apps.clusters.services.registration import ALL
 from apps.streams.services import hint
 
@@ -113,13 +114,19 @@ def nodes_unlike(cluster_id: int, seen: Iterable[SeenNode]) -> Unlike:
 
 @transaction.atomic
 def keep_nodes(cluster_id: int, found: Unlike) -> None:
-    """Make so much of the snapshot equal to what is there now. Pages hear of it."""
+    """Make so much of the snapshot equal to what is there now. Pages hear of it; what turned ill or well is kept."""
+    nodes = ClusterNode.objects.for_system().filter(cluster_id=cluster_id)
+    known = dict(nodes.filter(name__in=[node.name for node in found.changed]).values_list("name", "problem"))
+    turned = [node for node in found.changed if known.get(node.name, node.problem) != node.problem]
+    turns = {node.name: str(node.problem) for node in turned}
+    if turns or found.gone:
+        note_turns(cluster_id, turns | dict.fromkeys(found.gone, GONE))
     rows = [_node(cluster_id, node) for node in found.changed]
     ClusterNode.objects.bulk_create(
         rows, update_conflicts=True, unique_fields=["cluster", "name"], update_fields=_WRITTEN, batch_size=PART
     )
     if found.gone:
-        ClusterNode.objects.for_system().filter(cluster_id=cluster_id, name__in=found.gone).delete()
+        nodes.filter(name__in=found.gone).delete()
     hint(f"cluster.{cluster_id}")
 
 

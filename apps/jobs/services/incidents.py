@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from django.db.models import Max, Min
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from apps.audit import services as audit
+from apps.clusters import services as clusters
 from apps.jobs.domain.phases import Phase
 from apps.jobs.models import Job, JobRank
 from apps.jobs.services import loss_words
@@ -28,8 +31,9 @@ COLUMNS = 400
 """A curve has at most so many columns, each with its lowest and its highest value."""
 MOST = 500
 """Moments of a kind that are told."""
-LANES = ("loss-watch", "people", "phases", "ranks", "checkpoints")
+LANES = ("loss-watch", "people", "phases", "ranks", "nodes", "checkpoints")
 _PEOPLE = (JOB_SUBMITTED, JOB_STOPPED, JOB_SUSPENDED, JOB_RESUMED, LOSS_SET, LOSS_DISMISSED)
+AFTERMATH = timedelta(minutes=5)
 WIDTH, HEIGHT = 1000, 100
 
 
@@ -83,7 +87,7 @@ def incidents_of(job: Job) -> Incidents | None:
     def place(at: datetime) -> float:
         return round(100 * min(max((at - start).total_seconds() / whole, 0), 1), 2)
 
-    found = [*_phases(stretches, job), *_ranks(job), *_saved(job), *_verdicts(job), *_people(job)]
+    found = [*_phases(stretches, job), *_ranks(job), *_nodes(job, now), *_saved(job), *_verdicts(job), *_people(job)]
     moments = [Moment(m.at, m.lane, m.tone, m.text, place(m.at)) for m in sorted(found, key=lambda m: m.at)]
     names = (("loss", _("Loss")), ("tokens_per_second", _("Throughput")), ("gpu_utilisation", _("GPU use")))
     curves = []
@@ -138,6 +142,22 @@ def _ranks(job: Job) -> list[Moment]:
             message = f": {rank.message}" if rank.message else ""
             found.append(Moment(rank.ended_at, "ranks", "red" if rank.exit_code else "grey", text + message))
     return found
+
+
+def _nodes(job: Job, now: datetime) -> list[Moment]:
+    """What befell nodes while ranks were on them, or just after: a node that dies says so once its pods are gone."""
+    began, ended = Min(Coalesce("started_at", job.created_at)), Max(Coalesce("ended_at", now))
+    rows = JobRank.objects.filter(job=job).exclude(node="").values("node").annotate(began=began, ended=ended)
+    held = {row["node"]: (row["began"], row["ended"] + AFTERMATH) for row in rows}
+    if not held:
+        return []
+    first, last = min(began for began, _e in held.values()), min(now, max(ended for _b, ended in held.values()))
+    found = [
+        Moment(one.at, "nodes", one.tone, _("Node {node}: {what}").format(node=one.node, what=one.text))
+        for one in clusters.history_of(job.placement.cluster_id, held.keys(), first, last)
+        if held[one.node][0] <= one.at <= held[one.node][1]
+    ]
+    return found[-MOST:]
 
 
 def _saved(job: Job) -> list[Moment]:

@@ -9,6 +9,7 @@ from typing import Any
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.clusters.services.queues import NodeEventSeen, note_events
 from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.models import Job, JobPhase, JobRank
 from apps.jobs.reconcile.losswatch import watch_loss
@@ -54,6 +55,13 @@ def _diverged(world: World, me: User) -> Job:
         readings = [("loss", step, loss, now - timedelta(minutes=begun - (step - first) / 7)) for step, loss in losses]
         marks = [("checkpoint", step, 1.0, at) for _loss, step, _value, at in readings if step % 20 == 0 and step]
         streams.record_points(job.topic, attempt, readings + marks)
+    note_events(
+        world.place.cluster_id,
+        [
+            NodeEventSeen("gpu-0002", "SystemOOM", "out of memory", True, now - timedelta(minutes=24)),
+            NodeEventSeen("gpu-0001", "NodeNotSchedulable", "cordoned", False, now - timedelta(minutes=12)),
+        ],
+    )
     Job.objects.for_system().filter(pk=job.pk).update(attempt=2)
     watch_loss(job.pk)
     Job.objects.for_system().filter(pk=job.pk).update(
