@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 import yaml
 
@@ -14,6 +15,10 @@ from tests.needs import require
 if TYPE_CHECKING:
     from tests.factories import World
     from tests.small_cluster import SmallCluster
+
+# How long an example takes is the machine's affair, and says nothing of what is right.
+hypothesis.settings.register_profile("portal", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("portal")
 
 
 @pytest.fixture(autouse=True)

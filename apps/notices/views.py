@@ -10,11 +10,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
+from apps.accounts import services as accounts
 from apps.notices import services
 from apps.notices.domain import KEPT_DAYS
 from apps.notices.models import Notice
 
-PAGE = 50
+LISTING = accounts.Listing()
 FILTERS = ("unread", "kind", "tenant")
 
 
@@ -28,24 +29,15 @@ def inbox(request: HttpRequest) -> HttpResponse:
         case "bell":
             return render(request, "notices/bell.html", {"unread": services.unread_count(actor)})
         case "newer":
-            count = found.filter(pk__gt=_number(query.get("first", ""))).order_by()[:PAGE].count()
+            count = found.filter(pk__gt=_number(query.get("first", ""))).order_by()[: LISTING.size].count()
             return render(request, "notices/inbox.html#newer", {"count": count, "query": _kept(query)})
-    before, after = _number(query.get("before", "")), _number(query.get("after", ""))
-    if after:
-        some = list(found.filter(pk__gt=after).order_by("pk")[: PAGE + 1])
-        newer, older, some = len(some) > PAGE, True, some[:PAGE][::-1]
-    else:
-        some = list((found.filter(pk__lt=before) if before else found).order_by("-pk")[: PAGE + 1])
-        newer, older, some = bool(before), len(some) > PAGE, some[:PAGE]
+    page = LISTING.page(found, query)
     kept = _kept(query)
     context = {
-        "lines": services.lines(some),
+        "lines": services.lines(page.rows),
         "unread": services.unread_count(actor),
-        "newest": some[0].pk if some and not newer else 0,
-        "page": {
-            "older": f"{kept}&before={some[-1].pk}" if some and older else "",
-            "newer": f"{kept}&after={some[0].pk}" if some and newer else "",
-        },
+        "newest": page.rows[0].pk if page.rows and not page.newer else 0,
+        "page": page,
         "kinds": sorted(((kind.key, str(kind.name)) for kind in services.kinds().values()), key=itemgetter(1)),
         "filtered": bool(kept),
         "query": kept,

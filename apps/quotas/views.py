@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -25,7 +24,7 @@ from apps.quotas.models import Allowance, QuotaRequest
 from apps.quotas.services import terms, words
 from apps.quotas.services.reading import named
 
-PAGE = 20
+LISTING = accounts.Listing(size=20)
 SHOWN = {"open": OPEN, "granted": (State.APPROVED, State.ACTIVE)}
 """The list's filters: what waits for somebody, what was granted and has not ended."""
 
@@ -53,13 +52,6 @@ def _look(found: QuotaRequest) -> Look:
     return Look(*words.LOOKS[found.standing], words.STATES[found.standing])
 
 
-@dataclass(frozen=True)
-class Page:
-    rows: list[Row]
-    older: str
-    newer: str
-
-
 @require_GET
 def overview(request: HttpRequest) -> HttpResponse:
     """The pools of my tenants and the requests for more; `?part=live` is what changes by itself."""
@@ -80,28 +72,13 @@ def overview(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _page(request: HttpRequest, slug: str) -> Page:
-    """One more than a page is asked for, which tells whether there is another."""
+def _page(request: HttpRequest, slug: str) -> accounts.Page[Row]:
     found = QuotaRequest.objects.visible_to(request.actor).select_related("tenant", "asker")
     found = found.filter(tenant__slug=slug) if slug else found
     found = found.filter(state__in=SHOWN[state]) if (state := request.GET.get("state", "")) in SHOWN else found
-    before, after = _number(request, "before"), _number(request, "after")
-    if after:
-        some = list(found.filter(pk__gt=after).order_by("pk")[: PAGE + 1])
-        more_newer, more_older, some = len(some) > PAGE, True, some[:PAGE][::-1]
-    else:
-        some = list((found.filter(pk__lt=before) if before else found).order_by("-pk")[: PAGE + 1])
-        more_newer, more_older, some = bool(before), len(some) > PAGE, some[:PAGE]
-    kept = {key: request.GET[key] for key in ("tenant", "state") if request.GET.get(key)}
-    older = urlencode({**kept, "before": some[-1].pk}) if some and more_older else ""
-    newer = urlencode({**kept, "after": some[0].pk}) if some and more_newer else ""
-    titles = services.titles_of(some)
-    return Page([Row(one, titles.get(one.pk, "")) for one in some], older, newer)
-
-
-def _number(request: HttpRequest, name: str) -> int:
-    text = request.GET.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+    page = LISTING.page(found, request.GET)
+    titles = services.titles_of(page.rows)
+    return page.of([Row(one, titles.get(one.pk, "")) for one in page.rows])
 
 
 @never_cache

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -24,16 +21,7 @@ from apps.secrets.forms import EnterForm, ValuesForm, blank, of_secret
 from apps.secrets.models import Secret
 from apps.secrets.services.words import KINDS
 
-PAGE = 50
-
-
-@dataclass(frozen=True)
-class Page:
-    """Secrets newest first; `older` and `newer` are the addresses' queries, "" where there is nothing more."""
-
-    rows: list[services.Used]
-    older: str
-    newer: str
+LISTING = accounts.Listing()
 
 
 @never_cache
@@ -44,28 +32,14 @@ def secrets(request: HttpRequest) -> HttpResponse:
     asked = {key: request.GET[key] for key in ("tenant", "q") if request.GET.get(key)}
     rows = services.secrets_of(actor, asked.get("tenant", ""))
     found = rows.filter(name__icontains=asked["q"][:40]) if "q" in asked else rows
+    page = LISTING.page(found, request.GET)
     context = {
-        "page": _page(request, found, f"{urlencode(asked)}&" if asked else ""),
+        "page": page.of(services.with_uses(page.rows)),
         "filtered": bool(asked.get("q") or request.GET.get("before") or request.GET.get("after")),
         "may_enter": actor.may(Permission.SECRET_MANAGE),
         "managed": {tenant.pk for tenant in _tenants(request)},
     }
     return render(request, "secrets/list.html", context)
-
-
-def _page(request: HttpRequest, found: QuerySet[Secret], query: str) -> Page:
-    before, after = _number(request.GET.get("before")), _number(request.GET.get("after"))
-    if after:
-        some = list(found.filter(pk__gt=after).order_by("pk")[: PAGE + 1])
-        more_newer, more_older = len(some) > PAGE, True
-        some = some[:PAGE][::-1]
-    else:
-        some = list((found.filter(pk__lt=before) if before else found)[: PAGE + 1])
-        more_newer, more_older = bool(before), len(some) > PAGE
-        some = some[:PAGE]
-    older = f"{query}before={some[-1].pk}" if some and more_older else ""
-    newer = f"{query}after={some[0].pk}" if some and more_newer else ""
-    return Page(services.with_uses(some), older, newer)
 
 
 def _number(raw: str | None) -> int:

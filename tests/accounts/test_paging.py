@@ -16,7 +16,7 @@ from tests.factories import World
 from tests.pages import browser
 
 DOWN = services.Listing("tokens", size=2)
-UP = services.Listing("members", key="place", rising=True, size=2)
+UP = services.Listing("members", key="place", rising=True, text=True, size=2)
 
 
 def _tokens(world: World, count: int) -> None:

@@ -83,10 +83,10 @@ def test_filters_and_pages_meet(world: World) -> None:
     end(world, Phase.FAILED)
     client = browser(world.scientist)
     first = client.get(INBOX, {"kind": "job.succeeded", "unread": "1"}).context
-    second = client.get(f"{INBOX}?{first['page']['older']}").context
+    second = client.get(f"{INBOX}?{first['page'].older}").context
     assert [len(first["lines"]), len(second["lines"])] == [50, 10]
-    assert second["page"]["older"] == ""
-    back = client.get(f"{INBOX}?{second['page']['newer']}").context
+    assert second["page"].older == ""
+    back = client.get(f"{INBOX}?{second['page'].newer}").context
     assert [line.notice.pk for line in back["lines"]] == [line.notice.pk for line in first["lines"]]
     client.post(reverse("notices:read-all"), {"up_to": first["lines"][0].notice.pk})
     assert "No notice fits these filters" in text(client.get(INBOX, {"kind": "job.succeeded", "unread": "1"}))

@@ -12,7 +12,7 @@ from django.test import Client, override_settings
 from django.urls import reverse
 
 from apps.accounts.domain import Role
-from apps.accounts.services import create_token
+from apps.accounts.services import Listing, create_token
 from apps.jobs.domain.pasted import REMOVED
 from apps.jobs.models import Draft, Job
 from apps.secrets import services, views
@@ -154,7 +154,7 @@ def test_a_token_that_may_only_read_enters_nothing(world: World, vault: Bao) -> 
 
 
 def test_the_list_pages_by_key(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "PAGE", 2)
+    monkeypatch.setattr(views, "LISTING", Listing(size=2))
     me = world.scientist
     for number in range(5):
         Secret.objects.create(tenant=world.nlp, name=f"s{number}", keys=["k"], version=1, created_by=me, changed_by=me)

@@ -9,6 +9,8 @@ from django.db.models import Model, QuerySet
 from django.http import QueryDict
 
 M = TypeVar("M", bound=Model)
+T = TypeVar("T")
+U = TypeVar("U")
 LONGEST_TEXT = 300
 LONGEST_SEARCH = 80
 
@@ -20,17 +22,22 @@ def searched(query: QueryDict, word: str) -> str:
 
 
 @dataclass(frozen=True)
-class Page(Generic[M]):
+class Page(Generic[T]):
     """Some rows of a list; `older` leads on and `newer` back: queries of addresses, "" where there is nothing more."""
 
-    rows: list[M]
+    rows: list[T]
     older: str
     newer: str
+
+    def of(self, rows: list[U]) -> Page[U]:
+        """The same place with what is shown for each row."""
+        return Page(rows, self.older, self.newer)
 
 
 @dataclass(frozen=True)
 class Listing:
-    """A list that runs down by the numbers in `key`, or up by the texts in it; `name` tells it from others on a page.
+    """A list that runs down by `key`, or up (`rising`); `name` tells it from others on a page. A key holds numbers, or
+    texts (`text`).
 
     A key is unique, so that what is added or removed meanwhile moves no row from one page to another.
     """
@@ -38,6 +45,7 @@ class Listing:
     name: str = ""
     key: str = "pk"
     rising: bool = False
+    text: bool = False
     size: int = 50
 
     def page(self, found: QuerySet[M], query: QueryDict) -> Page[M]:
@@ -65,7 +73,7 @@ class Listing:
 
     def _place(self, query: QueryDict, way: str) -> int | str:
         raw = query.get(self._word(way), "")
-        if self.rising:
+        if self.text:
             return raw[:LONGEST_TEXT] if raw.isprintable() else ""
         return int(raw) if raw.isascii() and raw.isdecimal() and len(raw) < 19 else 0
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from apps.accounts import services as accounts
 from apps.catalog.domain.stages import Stage
-from apps.catalog.models import RegisteredModel, RegisteredModelQuerySet
+from apps.catalog.models import RegisteredModel
 from apps.catalog.services import market, words
-from apps.catalog.services.market import PAGE, Choice, Offer, Wanted
+from apps.catalog.services.market import PAGE, Choice, Wanted
 
+LISTING = accounts.Listing(text=True, size=PAGE)
 MOST_IDS = 100
 
 
@@ -25,15 +26,6 @@ class Facet:
     name: str
     title: str
     choices: list[tuple[str, str, int, bool]]
-
-
-@dataclass(frozen=True)
-class Page:
-    """Cards newest first; `older` and `newer` are the addresses' queries, "" where there is nothing more."""
-
-    offers: list[Offer]
-    older: str
-    newer: str
 
 
 @require_GET
@@ -47,38 +39,21 @@ def models(request: HttpRequest) -> HttpResponse:
         return render(request, "catalog/list.html#fits", {"offers": market.offers(shown, nodes)})
     wanted = Wanted.read(request.GET)
     found = market.found_for(actor, wanted).select_related("tenant")
-    page = _page(request, found, wanted, nodes)
+    page = LISTING.page(found, request.GET)
+    offers = market.offers(page.rows, nodes)
     facets = _facets(market.facets(actor, wanted), wanted)
     context = {
-        "page": page,
+        "page": page.of(offers),
         "facets": facets,
         "wanted": wanted,
         "clusters": clusters,
         "count": found.count(),
-        "fitting": sum(offer.fits for offer in page.offers),
+        "fitting": sum(offer.fits for offer in offers),
         "paged": bool(request.GET.get("before") or request.GET.get("after")),
         "looks": {stage.value: (*look, words.STAGES[stage]) for stage, look in words.STAGE_LOOKS.items()},
         "formats": words.FORMATS,
     }
     return render(request, "catalog/list.html", context)
-
-
-def _page(request: HttpRequest, found: RegisteredModelQuerySet, wanted: Wanted, nodes: list[Any]) -> Page:
-    """One more than a page is asked for, which tells whether there is another; an id is a place in time."""
-    before, after = _id(request.GET.get("before", "")), _id(request.GET.get("after", ""))
-    if after:
-        some = list(found.filter(pk__gt=after).order_by("pk")[: PAGE + 1])
-        more_newer, more_older = len(some) > PAGE, True
-        some = some[:PAGE][::-1]
-    else:
-        some = list((found.filter(pk__lt=before) if before else found).order_by("-pk")[: PAGE + 1])
-        more_newer, more_older = bool(before), len(some) > PAGE
-        some = some[:PAGE]
-    kept = {name: value for name, value in vars(wanted).items() if value}
-    query = f"{urlencode(kept)}&" if kept else ""
-    older = f"{query}before={some[-1].pk}" if some and more_older else ""
-    newer = f"{query}after={some[0].pk}" if some and more_newer else ""
-    return Page(market.offers(some, nodes), older, newer)
 
 
 def _id(text: str) -> str:

@@ -17,7 +17,7 @@ from apps.catalog.models import ModelVersion, RegisteredModel, Transfer
 from apps.catalog.services import lineage, market, words
 
 VERSIONS = accounts.Listing(key="number")
-FILES = accounts.Listing(key="path", rising=True)
+FILES = accounts.Listing(key="path", rising=True, text=True)
 CHANGES = accounts.Listing()
 MOST_NUMBERS = 12
 """Versions to choose among beside the name; the tab has them all."""

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from apps.accounts import services as accounts
 from apps.accounts.types import Permission
 from apps.jobs.domain.phases import Phase
 from apps.jobs.forms import STATES, JobFilter
@@ -19,7 +20,7 @@ from apps.jobs.services.overview import Going, going_of
 from apps.jobs.services.shapes import shapes
 from apps.jobs.services.tally import alive_seen
 
-PAGE = 50
+LISTING = accounts.Listing(text=True)
 MOST_ROWS = 100
 
 
@@ -32,21 +33,6 @@ class Row:
     def uses(self) -> bool:
         """Whether it has its GPUs, or holds them while it waits."""
         return not self.job.state.is_final and self.job.state is not Phase.SUSPENDED
-
-
-@dataclass(frozen=True)
-class Page:
-    """Jobs newest first; `older` and `newer` are the addresses' queries, "" where there is nothing more."""
-
-    rows: list[Row]
-    older: str
-    newer: str
-    first: str
-
-    @property
-    def alive(self) -> list[str]:
-        """Ids of the rows that may still change."""
-        return [row.job.pk for row in self.rows if not row.job.state.is_final]
 
 
 @require_GET
@@ -64,13 +50,15 @@ def jobs(request: HttpRequest) -> HttpResponse:
             }
             return render(request, "jobs/list.html#live", context)
         case "newer":
-            first = request.GET.get("first", "")
+            first = accounts.searched(request.GET, "first")
             newer = _filtered(request, Job.objects.visible_to(actor)).filter(pk__gt=first)
-            context = {"count": newer[:PAGE].count(), "first": first, "query": _query(request.GET)}
+            context = {"count": newer[: LISTING.size].count(), "first": first, "query": _query(request.GET)}
             return render(request, "jobs/list.html#newer", context)
-    page = _page(request, _filtered(request, visible))
+    page = LISTING.page(_filtered(request, visible), request.GET)
     context = {
-        "page": page,
+        "page": page.of(_rows(page.rows)),
+        "moving": [job.pk for job in page.rows if not job.state.is_final],
+        "first": page.rows[0].pk if page.rows and not page.newer else "",
         "alive": alive_seen(actor, request.GET.get("tenant", "")),
         "states": [(key, word) for key, (word, _phases) in STATES.items()],
         "query": _query(request.GET),
@@ -84,23 +72,6 @@ def jobs(request: HttpRequest) -> HttpResponse:
 def _filtered(request: HttpRequest, visible: QuerySet[Job]) -> QuerySet[Job]:
     chosen = JobFilter(request.GET, visible, request=request)
     return chosen.qs if chosen.is_valid() else visible
-
-
-def _page(request: HttpRequest, found: QuerySet[Job]) -> Page:
-    """One more than a page is asked for, which tells whether there is another; an id is a place in time."""
-    before, after = request.GET.get("before", ""), request.GET.get("after", "")
-    if after:
-        some = list(found.filter(pk__gt=after).order_by("pk")[: PAGE + 1])
-        more_newer, more_older = len(some) > PAGE, True
-        some = some[:PAGE][::-1]
-    else:
-        some = list((found.filter(pk__lt=before) if before else found).order_by("-pk")[: PAGE + 1])
-        more_newer, more_older = bool(before), len(some) > PAGE
-        some = some[:PAGE]
-    query = _query(request.GET)
-    older = f"{query}before={some[-1].pk}" if some and more_older else ""
-    newer = f"{query}after={some[0].pk}" if some and more_newer else ""
-    return Page(_rows(some), older, newer, some[0].pk if some and not more_newer else "")
 
 
 def _rows(some: list[Job]) -> list[Row]:

@@ -20,7 +20,7 @@ from apps.tenants.domain.drift import APPLIED, DONE, Found
 from apps.tenants.models import Placement, TenantRequest
 from apps.tenants.services import words
 
-MEMBERS = accounts.Listing("members", key="place", rising=True, size=20)
+MEMBERS = accounts.Listing("members", key="place", rising=True, text=True, size=20)
 
 
 @dataclass(frozen=True)
