@@ -165,6 +165,7 @@ UPLOAD_LIMIT = env.int("MAAS_UPLOAD_LIMIT_GIB", default=160) * 2**30
 
 # In the same storage. 0: without end.
 LOG_KEPT_DAYS = env.int("MAAS_LOG_KEPT_DAYS", default=90)
+EXPORTERS_FILE = env.str("MAAS_EXPORTERS_FILE", default="")
 LOG_KEPT_BYTES = env.int("MAAS_LOG_KEPT_GIB", default=50) * 2**30
 """Compressed bytes of each tenant."""
 

@@ -7,7 +7,7 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -161,6 +161,12 @@ def memory(value: int | None) -> str:
             digits = 1 if number < 10 or (number < 100 and unit in ("TiB", "GiB")) else 0
             return f"{formats.number_format(number, digits, use_l10n=True)} {unit}"
     return ngettext("{n} byte", "{n} bytes", value).format(n=value)
+
+
+@register.filter
+def of_rank(told: Mapping[int, Any], rank: int) -> Any:
+    """What is told of one rank; nothing is empty."""
+    return told.get(rank, {})
 
 
 @register.filter

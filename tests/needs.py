@@ -1,11 +1,12 @@
 """What a test needs of the machine. Absent, the test is skipped; where MAAS_REQUIRE names it, the test fails instead.
 
-MAAS_REQUIRE=postgres,valkey,openbao,oidc,chromium,envoy is how CI makes sure that nothing was skipped unseen.
+MAAS_REQUIRE=postgres,valkey,openbao,oidc,chromium,envoy,prometheus is how CI makes sure that nothing was skipped unseen.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 
 import pytest
@@ -31,6 +32,11 @@ def _unless(variable: str, find: Callable[[], object]) -> Callable[[], object]:
     return lambda: os.environ.get(variable) or find()
 
 
+def _prometheus() -> None:
+    if shutil.which("prometheus") is None:
+        raise Missing("no Prometheus: the program prometheus is not on the path (Debian's package prometheus)")
+
+
 FINDERS: dict[str, Callable[[], object]] = {
     "postgres": _unless("DATABASE_URL", postgres.require),
     "valkey": _unless("REDIS_URL", valkey.require),
@@ -39,6 +45,7 @@ FINDERS: dict[str, Callable[[], object]] = {
     "chromium": chromium,
     "envoy": gateway.require,
     "apiserver": _apiserver,
+    "prometheus": _prometheus,
 }
 
 

@@ -8,7 +8,7 @@ class ClustersConfig(AppConfig):
     def ready(self) -> None:
         from apps.audit import services as audit
         from apps.clusters import services
-        from apps.clusters.services import audited
+        from apps.clusters.services import audited, sources
         from apps.clusters.services.actions import TOLD_REFUSED
         from apps.notices import services as notices
         from apps.quotas import services as quotas
@@ -22,6 +22,7 @@ class ClustersConfig(AppConfig):
         services.register_due("streams.remove_segment", streams.due_segments)
         quotas.register_figures(services.pool_figures)
         services.register_due(services.CHECK, services.due_entries)
+        services.register_due(sources.CHECK, sources.due_sources)
         services.register_due(services.TEND, services.due_clusters)
         audit.register_system("register_cluster", _("Command line"))
         audit.register_target("accelerator", audit.TargetKind(_("the accelerator")))

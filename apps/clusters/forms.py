@@ -15,6 +15,7 @@ from apps.clusters.models import Cluster
 from apps.clusters.services import words
 from apps.clusters.services.entering import Access
 from apps.clusters.services.maintenance import LONGEST_REASON, Maintenance
+from apps.clusters.services.sources import SourceAccess
 
 _CONTROL = {"class": "form-control", "autocomplete": "off", "spellcheck": "false"}
 _CONCEALED = {**_CONTROL, "class": "form-control mono concealed"}
@@ -132,6 +133,44 @@ class AddForm(AccessForm):
         widget=forms.TextInput({**_CONTROL, "autocapitalize": "none"}),
     )
     field_order = ["name", "slug"]
+
+
+class SourceForm(forms.Form):
+    """Address and token of a system that tells of a cluster. `once` is this form's own id."""
+
+    once = forms.UUIDField(widget=forms.HiddenInput, required=False)
+    url = forms.CharField(
+        label=_("Address"),
+        max_length=255,
+        help_text=_("As https://host:port/path, as the portal's workers reach it; /api/v1 comes behind it."),
+        widget=forms.TextInput({**_CONTROL, "inputmode": "url"}),
+    )
+    ca_pem = forms.CharField(
+        label=_("Certificate authority"),
+        required=False,
+        help_text=_("In PEM form; empty where a public authority signs."),
+        widget=forms.Textarea({**_CONTROL, "class": "form-control mono", "rows": "4"}),
+    )
+    token = forms.CharField(
+        label=_("Token"),
+        required=False,
+        help_text=_("If it asks for one. It goes to the secrets server and is not shown again."),
+        widget=Concealed({**_CONCEALED, "rows": "3"}),
+    )
+
+    def access(self) -> SourceAccess:
+        """What was entered, of a valid form."""
+        data = self.cleaned_data
+        return SourceAccess(data["url"], data["ca_pem"], data["token"], data["once"] or uuid.uuid4())
+
+    def fault(self, error: ValidationError) -> None:
+        """Show what a service has found wrong beside its field."""
+        for name, found in error.message_dict.items():
+            self.add_error(name, found)
+
+    def again(self) -> None:
+        """Be a new form: the next press of the button is another entry."""
+        self.data = {**self.data.dict(), "once": str(uuid.uuid4())}  # type: ignore[attr-defined, assignment]
 
 
 class MaintenanceForm(forms.Form):

@@ -198,6 +198,73 @@ class ClusterEntry(models.Model):
         return self.state == self.State.FAILED and self.due_at is not None
 
 
+class ClusterSource(models.Model):
+    """Another system that tells of a cluster, as somebody entered it: its Prometheus.
+
+    Its token, if it has one, lies in the secrets server at `path` for as long as the row is there. What is in use is
+    ready; what was entered to replace it is checked first. `once` is the form's own id. `due_at` is when a worker has
+    something to do: to check, or to clear the row away. `error` is its last refusal or silence, "" while it answers;
+    `read_at` when the watch last read it.
+    """
+
+    class Kind(models.TextChoices):
+        PROMETHEUS = "prometheus"
+
+    class State(models.TextChoices):
+        STORING = "storing"
+        CHECKING = "checking"
+        READY = "ready"
+        FAILED = "failed"
+        DROPPED = "dropped"
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="sources")
+    kind = models.CharField(max_length=12, choices=Kind)
+    once = models.UUIDField(unique=True, default=uuid.uuid4)
+    url = models.CharField(max_length=255)
+    ca_pem = models.TextField(blank=True)
+    has_token = models.BooleanField(default=False)
+    state = models.CharField(max_length=8, choices=State, default=State.STORING)
+    version = models.CharField(max_length=40, blank=True)
+    error = models.CharField(max_length=300, blank=True)
+    entered_by = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+", null=True)
+    entered_at = models.DateTimeField(db_default=Now())
+    checked_at = models.DateTimeField(null=True)
+    read_at = models.DateTimeField(null=True)
+    due_at: models.DateTimeField[datetime | None, datetime | None] = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "kind"], name="source_once", condition=Q(state="ready"))
+        ]
+        indexes = [models.Index(fields=["due_at"], name="cluster_source_due", condition=Q(due_at__isnull=False))]
+
+    @property
+    def path(self) -> str:
+        return f"entered/{self.once}"
+
+    @property
+    def is_busy(self) -> bool:
+        return self.state in (self.State.STORING, self.State.CHECKING)
+
+
+class PodDevices(models.Model):
+    """The accelerators of a pod as an exporter last told of them, at `at`; they stay when the pod is gone. `devices`
+    are `domain.exporters.Device.to_row`, with `fault_before`: the code that a device told when it was first seen."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    topic = models.CharField(max_length=80)
+    pod_uid = models.CharField(max_length=64)
+    pod_name = models.CharField(max_length=253)
+    rank = models.PositiveIntegerField()
+    attempt = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    devices = models.JSONField(default=list)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["topic", "pod_uid"], name="pod_devices_once")]
+
+
 class ClusterNodeQuerySet(models.QuerySet["ClusterNode"]):
     """Nodes belong to the platform as clusters do."""
 

@@ -1,7 +1,7 @@
 from django.urls import path
 
-from apps.clusters import api, fleet_api, views
-from apps.clusters.views import accelerators, fleet
+from apps.clusters import api, fleet_api, sources_api, views
+from apps.clusters.views import accelerators, fleet, sources
 
 app_name = "clusters"
 
@@ -15,6 +15,9 @@ urlpatterns = [
     path("clusters/<slug:slug>/maintenance/end", views.end_maintenance, name="end-maintenance"),
     path("clusters/<slug:slug>/profile", views.describe, name="profile"),
     path("clusters/<slug:slug>/remove", views.remove, name="remove"),
+    path("clusters/<slug:slug>/sources/<slug:kind>", sources.enter, name="source"),
+    path("clusters/<slug:slug>/sources/<slug:kind>/check", sources.check, name="source-check"),
+    path("clusters/<slug:slug>/sources/<slug:kind>/remove", sources.remove, name="source-remove"),
 ]
 
 api_patterns = [
@@ -25,6 +28,7 @@ api_patterns = [
     path("clusters/<slug:slug>/maintenance", api.MaintenanceView.as_view(), name="cluster-maintenance"),
     path("clusters/<slug:slug>/profile", api.ProfileView.as_view(), name="cluster-profile"),
     path("clusters/<slug:slug>/remove", api.RemoveView.as_view(), name="cluster-remove"),
+    path("clusters/<slug:slug>/sources/<slug:kind>", sources_api.SourceView.as_view(), name="cluster-source"),
 ]
 
 fleet_patterns = (

@@ -32,12 +32,14 @@ class JobsConfig(AppConfig):
                 ended=background.note_pod_end,
                 seen=background.note_pods,
                 links=reading.links,
+                exposed=background.exposed_metrics,
             )
         )
         clusters.register_due("jobs.reconcile_job", background.due_jobs)
         secrets.register_user(secrets.UserKind("job", background.secret_uses, background.live_subjects))
         quotas.register_live(holding.KIND, holding.live_subjects, holding.on_nodes)
         streams.register_topic("job", background.may_follow_job, background.tenant_of)
+        streams.register_topic("devices", background.may_follow_job)
         streams.register_topic("draft", background.may_follow_draft)
         tenants.register_blocker("job", background.blockers)
         audit.register_words("job.moved", old=messages.phase_name, new=messages.phase_name)

@@ -14,7 +14,18 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from apps.jobs.domain import losswatch
-from apps.jobs.domain.fields import Choice, Choices, Command, Decimal, Environment, Field, Integer, SecretNames, Text
+from apps.jobs.domain.fields import (
+    Choice,
+    Choices,
+    Command,
+    Decimal,
+    Environment,
+    Field,
+    Integer,
+    Metrics,
+    SecretNames,
+    Text,
+)
 from apps.jobs.domain.phases import FINAL, Phase
 from apps.jobs.domain.problems import Problem
 from apps.jobs.domain.spec import ACCESS_FIELDS, DATA_FIELDS, later_fields
@@ -159,11 +170,11 @@ def widget(name: str, field: Field) -> forms.Field:
             attrs["inputmode"] = "numeric"
         case Decimal():
             attrs["inputmode"] = "decimal"
-        case Command() | Environment():
+        case Command() | Environment() | Metrics():
             attrs |= {"class": "form-control mono", "rows": "3"}
         case Text():
             attrs["rows"] = "2"
-    lines = isinstance(field, Command | Environment | Text)
+    lines = isinstance(field, Command | Environment | Metrics | Text)
     label, help_text = FIELDS[name]
     made = forms.CharField(
         required=False,

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from apps.jobs import api, loss_api, points_api, readers_api, views, why_api
+from apps.jobs import api, gpus_api, loss_api, points_api, readers_api, views, why_api
 from apps.jobs.views import readers
 
 app_name = "jobs"
@@ -53,6 +53,7 @@ api_patterns = [
     path("jobs/<str:pk>/points", points_api.PointsView.as_view(), name="job-points"),
     path("jobs/<str:pk>/points.csv", points_api.TableView.as_view(), name="job-points-csv"),
     path("jobs/<str:pk>/series", points_api.SeriesView.as_view(), name="job-series"),
+    path("jobs/<str:pk>/gpus", gpus_api.GpusView.as_view(), name="job-gpus"),
     path("jobs/<str:pk>/why", why_api.WhyView.as_view(), name="job-why"),
     path("jobs/<str:pk>/causes", loss_api.CausesView.as_view(), name="job-causes"),
     path("jobs/<str:pk>/watch", loss_api.WatchView.as_view(), name="job-watch"),

@@ -10,16 +10,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from typing import Any
-
-from django.utils import timezone
 
 from apps.adapters.errors import Conflict, NotFound, OutsideError, Refused, Unavailable
 from apps.adapters.kubernetes.objects import is_secret
+from apps.adapters.retrying import retry_after
 
 TEXT_LIMIT = 1000
-RETRY_LIMIT = 300.0
 CREDENTIAL_RETRY = 30.0
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -81,7 +78,7 @@ def read(code: int, headers: Mapping[str, str], body: bytes, path: str) -> Answe
     status = _status(body)
     if status is None:
         return Answer(
-            code, path, body[: 4 * TEXT_LIMIT].decode("utf-8", "replace").strip(), retry_after=_retry(headers)
+            code, path, body[: 4 * TEXT_LIMIT].decode("utf-8", "replace").strip(), retry_after=retry_after(headers)
         )
     details = status.get("details")
     return Answer(
@@ -90,7 +87,7 @@ def read(code: int, headers: Mapping[str, str], body: bytes, path: str) -> Answe
         str(status.get("message") or ""),
         str(status.get("reason") or ""),
         details if isinstance(details, dict) else {},
-        _retry(headers),
+        retry_after(headers),
         is_status=True,
     )
 
@@ -179,17 +176,3 @@ def _status(body: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return document if isinstance(document, dict) and document.get("kind") == "Status" else None
-
-
-def _retry(headers: Mapping[str, str]) -> float | None:
-    """Retry-After in seconds (a number or a date), at most five minutes; None when absent or unreadable."""
-    value = headers.get("Retry-After") or ""
-    try:
-        seconds = float(value) if value.strip().isdigit() else _until(value)
-    except (TypeError, ValueError):
-        return None
-    return min(max(seconds, 0.0), RETRY_LIMIT)
-
-
-def _until(date: str) -> float:
-    return (parsedate_to_datetime(date) - timezone.now()).total_seconds()

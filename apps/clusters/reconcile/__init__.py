@@ -13,6 +13,7 @@ from django.utils import timezone
 from apps.adapters.errors import NotFound, OutsideError, Refused
 from apps.clusters.models import Cluster, ClusterEntry
 from apps.clusters.reconcile.look import Asked, look
+from apps.clusters.reconcile.source import check_source
 from apps.clusters.services import checking
 from apps.clusters.services.connect import vault
 from apps.clusters.services.registration import ALL
@@ -25,7 +26,7 @@ LEASE = timedelta(minutes=3)
 RETRY, LATE = timedelta(seconds=5), timedelta(minutes=10)
 """How often the secrets server is asked again when it is away, and when its policy says no."""
 
-__all__ = ["check_entry", "tend"]
+__all__ = ["check_entry", "check_source", "tend"]
 
 
 def check_entry(entry_id: int) -> None:
@@ -96,12 +97,15 @@ def _clear(cluster: Cluster) -> None:
     """Destroy every token of a removed cluster, then its row; where history names it, the row stays without them."""
     for entry in cluster.entries.exclude(due_at=None):
         vault().delete(entry.path)
+    for source in cluster.sources.filter(has_token=True):
+        vault().delete(source.path)
     vault().delete(cluster.credential_path)
     with transaction.atomic():
         try:
             with transaction.atomic():
                 cluster.delete()
         except ProtectedError:
+            cluster.sources.all().delete()
             gone = {"state": Cluster.State.GONE, "due_at": None, "ca_pem": "", "account": ""}
             Cluster.objects.for_system().filter(pk=cluster.pk).update(**gone)
         hint(ALL)

@@ -39,6 +39,24 @@ MAINTENANCE_ENDED = action(
 PROFILED = action(
     "cluster.profiled", _("{actor} changed the profile of {name}: {fields}"), name=_("Change a cluster's profile")
 )
+SOURCE_ENTERED = action(
+    "cluster.source-entered",
+    _("{actor} entered {url} as the {kind} of {name} to be checked"),
+    name=_("Enter a cluster's Prometheus"),
+)
+SOURCE_ACCEPTED = action(
+    "cluster.source-accepted",
+    _("{actor} checked {url} and took it into use as the {kind} of {name}"),
+    name=_("Take a cluster's Prometheus into use"),
+)
+SOURCE_REFUSED = action(
+    "cluster.source-refused",
+    _("{actor} checked {url} as the {kind} of {name} and did not take it into use"),
+    name=_("Refuse a cluster's Prometheus"),
+)
+SOURCE_REMOVED = action(
+    "cluster.source-removed", _("{actor} removed the {kind} of {name}, {url}"), name=_("Remove a cluster's Prometheus")
+)
 REMOVED = action("cluster.removed", _("{actor} removed the cluster {name}"), name=_("Remove a cluster"))
 
 TOLD_EXPIRING = notices.kind(

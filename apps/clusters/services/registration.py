@@ -19,6 +19,8 @@ from apps.streams.services import hint
 ALL = "cluster.0"
 """The topic of the list of clusters; no cluster has this id."""
 TEND = "clusters.tend"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+"""Hosts to which nothing leaves this machine."""
 
 REGISTERED = action(
     "cluster.registered", _("{actor} registered the cluster {name} at {server}"), name=_("Register a cluster")
@@ -49,7 +51,7 @@ class Registration:
         parts = urlsplit(self.server)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
             raise ValidationError({"server": _("Give the API server as https://host:port, without a path.")})
-        if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
+        if parts.scheme == "http" and parts.hostname not in LOOPBACK:
             raise ValidationError({"server": _("Use https: a token must not travel unencrypted to another machine.")})
         if self.ca_pem:
             try:

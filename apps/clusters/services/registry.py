@@ -104,7 +104,8 @@ class WorkloadKind:
     at although nothing changes (default: all): others have ended well, or are due by themselves. `ended` is told of
     each pod that ended, before the row is woken for it. `seen` is told of pods that came or changed, of all that did so
     within a moment together, while their rows are woken: a page need not wait for the look. `waiting` gives the ids of
-    rows that waited for a cluster, by its id, which answers again: they are woken at once.
+    rows that waited for a cluster, by its id, which answers again: they are woken at once. `exposed` tells of some ids
+    which metrics their pods expose to Prometheus, by series; the one of `step` tells where the others belong.
     """
 
     label: str
@@ -118,6 +119,7 @@ class WorkloadKind:
     ended: Callable[[PodEnd], None] | None = None
     seen: Callable[[Sequence[PodSeen]], None] | None = None
     waiting: Callable[[int], Iterable[str]] | None = None
+    exposed: Callable[[set[str]], Mapping[str, Mapping[str, str]]] | None = None
     objects: tuple[str, str] = ("batch.volcano.sh/v1alpha1", "Job")
     links: Callable[[Actor, set[str]], Mapping[str, Link]] | None = None
     """Name and page of some rows, by id: of those alone that this person may see."""

@@ -12,8 +12,8 @@ from django.views.decorators.http import require_GET
 from apps.accounts.types import Permission
 from apps.clusters.domain.checks import NEEDED, Check
 from apps.clusters.domain.profile import Profile
-from apps.clusters.models import Cluster, ClusterEntry
-from apps.clusters.services import words
+from apps.clusters.models import Cluster, ClusterEntry, ClusterSource
+from apps.clusters.services import sources, words
 from apps.clusters.services.rooms import Room, rooms_of
 
 PAGE = 50
@@ -76,9 +76,15 @@ def detail(request: HttpRequest, slug: str) -> HttpResponse:
         "installed": _findings(one for one in cluster.found if not words.is_needed(one.key)),
         "profile": _profile(cluster.described),
         "may_manage": may_manage,
+        "sources": _sources(cluster) if may_manage and cluster.is_ready else [],
     }
     part = request.GET.get("part") == "live"
     return render(request, "clusters/detail.html#live" if part else "clusters/detail.html", context)
+
+
+def _sources(cluster: Cluster) -> list[tuple[str, str, ClusterSource | None, ClusterSource | None]]:
+    """Kind, name, what is in use and what is not yet."""
+    return [(kind, name, *sources.sources_of(cluster, kind)) for kind, name in sources.NAMES.items()]
 
 
 def _findings(checks: object) -> list[Finding]:

@@ -25,6 +25,7 @@ from apps.clusters.services.samples import SAMPLE_SECONDS, note_sample
 from apps.clusters.services.seen import keep_nodes, note_comparison
 from apps.clusters.watch import projections
 from apps.clusters.watch.database import Writer, in_thread
+from apps.clusters.watch.devices import DeviceWatch
 from apps.clusters.watch.follow import Follower, Run, Target
 from apps.clusters.watch.nodes import Inventory
 from apps.clusters.watch.projections import ClusterEvent, Node, Pod, PodGroup
@@ -79,11 +80,12 @@ class ClusterWatch:
             await asyncio.Event().wait()
         self._doubt, self._nodes_changed = asyncio.Event(), asyncio.Event()
         self._telling = Telling(self.write)
+        devices = DeviceWatch(self.cluster_id, self._ours, self.write)
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 self._start_reflectors()
-                for step in (self._probe, self._keep_nodes, self._sweep, self._compare, self._telling.run):
+                for step in (self._probe, self._keep_nodes, self._sweep, self._compare, self._telling.run, devices.run):
                     group.create_task(step())
         finally:
             await self._reader.close()
@@ -116,6 +118,9 @@ class ClusterWatch:
         for reflector in reflectors:
             self._group.create_task(reflector.run())
         self._kept = [reflector for reflector in reflectors if reflector.keep]
+
+    def _ours(self) -> list[tuple[Pod, WorkloadKind, str]]:
+        return [(pod, *found) for pod in self._pods.store.values() if (found := _row_of(pod))]
 
     # --- what changed -----------------------------------------------------------------------------------------------
 

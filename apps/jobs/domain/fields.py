@@ -21,6 +21,8 @@ _IMAGE = re.compile(
 )
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CHECKPOINT = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}@\d{1,15}")
+_SERIES = re.compile(r"[A-Za-z][A-Za-z0-9_./-]{0,39}")
+_METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,199}")
 _SECRET = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
@@ -246,4 +248,36 @@ class Checkpoint:
         return text
 
 
-Field = Integer | Decimal | Text | JobName | Image | Command | Environment | SecretNames | Choice | Choices | Checkpoint
+@dataclass(frozen=True)
+class Metrics:
+    """Lines of series=metric: what each rank exposes to Prometheus. `step` says to which step the others belong.
+
+    Names alone, no queries: which pods' metrics are read is for the portal to say.
+    """
+
+    most: int = 20
+    default: str = ""
+    kind: str = "metrics"
+
+    def read(self, name: str, raw: Any) -> dict[str, str] | Problem:
+        if isinstance(raw, dict):
+            pairs = [(str(key), str(value)) for key, value in raw.items()]
+        elif isinstance(raw, str):
+            lines = [line.partition("=") for line in raw.splitlines() if line.strip()]
+            pairs = [(key.strip(), value.strip()) for key, _equals, value in lines]
+        else:
+            return Problem(name, "not-text")
+        for series, metric in pairs:
+            if not _SERIES.fullmatch(series) or not _METRIC.fullmatch(metric):
+                return Problem(name, "not-metric", {"line": f"{series}={metric}"[:60]})
+        if len(pairs) > self.most:
+            return Problem(name, "too-many-metrics", {"maximum": self.most})
+        if pairs and "step" not in dict(pairs):
+            return Problem(name, "metrics-step")
+        return dict(pairs)
+
+
+Field = (
+    Integer | Decimal | Text | JobName | Image | Command | Environment | SecretNames | Choice | Choices | Checkpoint
+    | Metrics
+)  # fmt: skip

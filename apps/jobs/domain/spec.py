@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from apps.jobs.domain import losswatch, pasted
-from apps.jobs.domain.fields import Checkpoint, Decimal, Field, Integer, JobName, SecretNames, Text
+from apps.jobs.domain.fields import Checkpoint, Decimal, Field, Integer, JobName, Metrics, SecretNames, Text
 from apps.jobs.domain.problems import InvalidDocument, Problem
 from apps.jobs.domain.templates import TEMPLATES, Container, Template
 
@@ -19,7 +19,7 @@ MAX_RANKS = 512
 
 NAME_LIMIT = 63
 DATA_FIELDS: dict[str, Field] = {"name": JobName(NAME_LIMIT), "note": Text(500)}
-ACCESS_FIELDS: dict[str, Field] = {"secrets": SecretNames(), "resume_from": Checkpoint()}
+ACCESS_FIELDS: dict[str, Field] = {"secrets": SecretNames(), "resume_from": Checkpoint(), "metrics": Metrics()}
 SIZE_FIELDS: dict[str, Field] = {
     "ranks": Integer(1, MAX_RANKS, 2),
     "gpus_per_rank": Integer(1, MAX_GPUS_PER_RANK, 1),
@@ -45,8 +45,8 @@ class Origin(NamedTuple):
 class JobSpec:
     """What the user asked for. `memory_gib_per_rank` in GiB; `attempts` counts all runs, not only restarts.
     `secrets` are names; their values are nowhere but in the cluster while the job lives. `resume_from` is the
-    checkpoint of another job that the first run begins with, "" for none; `watch` what the loss watch goes by when it
-    begins."""
+    checkpoint of another job that the first run begins with, "" for none; `metrics` are
+    what its ranks expose to Prometheus, by series; `watch` what the loss watch goes by when it begins."""
 
     template: str
     name: str
@@ -60,6 +60,7 @@ class JobSpec:
     attempts: int
     grace_seconds: int
     resume_from: str
+    metrics: Mapping[str, str]
     watch: losswatch.Settings
 
     @property

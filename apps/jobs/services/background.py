@@ -163,6 +163,12 @@ def waiting_jobs(cluster_id: int) -> list[str]:
     return clusters.waiting(Job.objects.for_system().filter(placement__cluster_id=cluster_id))
 
 
+def exposed_metrics(ids: set[str]) -> dict[str, dict[str, str]]:
+    """What some jobs' ranks expose to Prometheus, by series; of those alone that say so."""
+    rows = Job.objects.for_system().filter(pk__in=ids, document__has_key="metrics")
+    return {pk: metrics for pk, metrics in rows.values_list("pk", "document__metrics") if metrics}
+
+
 def job_rows(job_id: str) -> QuerySet[Job]:
     """The row of one job, for a look at it."""
     return (

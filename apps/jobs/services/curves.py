@@ -13,6 +13,7 @@ from operator import or_
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from apps.clusters.services import devices
 from apps.jobs.domain.traininglog import MARKS
 from apps.jobs.models import Job
 from apps.streams import services as streams
@@ -56,7 +57,7 @@ def series_of(job: Job) -> list[Series]:
     """The series a job has points of, those with a name of ours first."""
     known: dict[str, list[streams.Curve]] = {}
     for curve in streams.curves_known(job.topic):
-        if curve.series in MARKS:
+        if curve.series in MARKS or curve.series in devices.SERIES:
             continue
         known.setdefault(curve.series, []).append(curve)
     order = [name for name in SERIES if name in known] + [name for name in known if name not in SERIES]

@@ -207,6 +207,9 @@ PROBLEMS: dict[str, Promise] = {
         "A secret stood here and was not kept. Enter it under Secrets, choose it here, and take out what is left of it."
     ),
     "not-names": _("Name secrets of the tenant, such as hf-token."),
+    "not-metric": _("“{line}” is not series=metric, such as loss=train_loss."),
+    "too-many-metrics": _("At most {maximum} metrics of a job are read."),
+    "metrics-step": _("One of them must be step=…: the metric that says to which step the others belong."),
     "too-many-secrets": _("A job can be given at most {maximum} secrets."),
     "unknown-secret": _("The tenant has no secret “{name}”. Enter it under Secrets, or leave it out."),
     "not-choice": _("“{value}” is not one of: {options}."),
@@ -252,6 +255,10 @@ FIELDS: dict[str, tuple[Promise, Promise]] = {
         _("One NAME=value a line. No secrets here: everybody in the tenant can read them."),
     ),
     "secrets": (_("Secrets"), _("Each becomes a folder of files in every rank: /run/secrets/maas/<name>/<key>.")),
+    "metrics": (
+        _("Metrics for Prometheus"),
+        _("What ranks expose, one series=metric a line, such as step=train_step and loss=train_loss. Optional."),
+    ),
     "resume_from": (
         _("Begin with a checkpoint"),
         _("Of another job of the tenant, as ID@STEP; found under /resume, its step in MAAS_RESUME_STEP. Optional."),

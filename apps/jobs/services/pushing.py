@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -55,12 +54,5 @@ def push_points(actor: Actor, *, job: Job, points: Sequence[Pushed], attempt: in
     if stored and is_first:
         audit.record(POINTS_PUSHED, actor, job.audit_id, tenant_id=job.tenant_id, name=job.name, attempt=attempt)
     if stored:
-        frame = streams.PointsFrame(
-            streams.Source(None, attempt, ""),
-            [
-                streams.LivePoint(series, step, streams.jsonable(value), int(at.timestamp() * 1000))
-                for series, step, value, at in readings
-            ],
-        )
-        transaction.on_commit(lambda: streams.append(job.topic, frame), robust=True)
+        streams.tell_points(job.topic, attempt, readings)
     return stored

@@ -20,6 +20,7 @@ from apps.jobs.forms import WatchForm
 from apps.jobs.models import Job
 from apps.jobs.services import holding, loss_words
 from apps.jobs.services.failing import causes_of
+from apps.jobs.services.gpus import by_rank, gpus_of
 from apps.jobs.services.incidents import incidents_of
 from apps.jobs.services.messages import PHASES
 from apps.jobs.services.network import TOLD, slow_network
@@ -44,7 +45,7 @@ def job_of(request: HttpRequest, job_id: str) -> Job:
 @require_GET
 def detail(request: HttpRequest, job_id: str) -> HttpResponse:
     """The page, or what it asks for again: `?part=state` is its head and time line, `?part=steps` what of them moves
-    with every step, `?part=tab&tab=…` one tab, `?part=ranks` the rows of one."""
+    with every step, `?part=tab&tab=…` one tab, `?part=ranks` the rows of one, `?part=gpus` its devices."""
     job = job_of(request, job_id)
     tab = request.GET.get("tab", "")
     tab = tab if tab in TABS else TABS[0]
@@ -53,6 +54,8 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
             return render(request, "jobs/detail.html#head", _state(request, job))
         case "steps":
             return render(request, "jobs/detail.html#steps", {"job": job, "oob": True, **_pace(job)})
+        case "gpus":
+            return render(request, "jobs/gpus.html", {"job": job, "gpus": gpus_of(job)})
         case "ranks":
             return render(request, "jobs/tab.html#rows", _tab(request, job, "ranks"))
         case "tab":
@@ -62,7 +65,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
 
 def whole_page(request: HttpRequest, job: Job, tab: str) -> dict[str, Any]:
     """What the page shows with one of its tabs."""
-    return _state(request, job) | _tab(request, job, tab) | {"log_words": streams.LOG_WORDS}
+    return _state(request, job) | _tab(request, job, tab) | {"log_words": streams.LOG_WORDS, "gpus": gpus_of(job)}
 
 
 def _state(request: HttpRequest, job: Job) -> dict[str, Any]:
@@ -149,6 +152,7 @@ def _tab(request: HttpRequest, job: Job, tab: str) -> dict[str, Any]:
             ]
         case _:
             context["ranks"] = ranks
+            context["told"] = by_rank(gpus_of(job).devices)
     return context
 
 

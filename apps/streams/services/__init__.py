@@ -32,6 +32,7 @@ from apps.streams.services.points import (
     STEP_LIMIT,
     LastPoint,
     LoggedPoint,
+    Reading,
     Stretch,
     Told,
     curves_known,
@@ -48,6 +49,7 @@ from apps.streams.services.points import (
 )
 from apps.streams.services.reading import encoded, lines, text, wrote
 from apps.streams.services.retention import discard, due_segments, remove_segment
+from apps.streams.services.telling import tell_points
 from apps.streams.services.topics import may_follow, register_topic, topic_kinds
 from apps.streams.services.words import LOG_WORDS
 
@@ -73,6 +75,7 @@ __all__ = [
     "PointsFrame",
     "Question",
     "Range",
+    "Reading",
     "Rows",
     "Source",
     "Stretch",
@@ -108,6 +111,7 @@ __all__ = [
     "series_names",
     "spans",
     "tail",
+    "tell_points",
     "text",
     "text_answer",
     "text_range",

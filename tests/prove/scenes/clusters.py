@@ -10,7 +10,7 @@ from django.utils import timezone
 from apps.accounts.domain import Role
 from apps.accounts.models import User
 from apps.clusters.domain.checks import ABSENT, FAILED, PASSED, WARNED, Check, Operator
-from apps.clusters.models import Cluster, ClusterEntry, ClusterNode
+from apps.clusters.models import Cluster, ClusterEntry, ClusterNode, ClusterSource
 from tests.factories import World
 
 OPERATOR = "platform-operator"
@@ -27,6 +27,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "cluster-credential": (OPERATOR, "/clusters/{cluster_up}/credential"),
     "cluster-maintenance-form": (OPERATOR, "/clusters/{cluster_closed}/maintenance"),
     "cluster-profile": (OPERATOR, "/clusters/{cluster_up}/profile"),
+    "cluster-source": (OPERATOR, "/clusters/{cluster_up}/sources/prometheus"),
     "cluster-remove": (OPERATOR, "/clusters/{cluster_down}/remove"),
     "cluster-remove-occupied": (OPERATOR, "/clusters/train-a/remove"),
 }
@@ -71,6 +72,14 @@ def seed(world: World, me: User) -> dict[str, Any]:
         ClusterNode.objects.create(
             cluster=up, name=f"gpu-{n}", product="A800", resource="nvidia.com/gpu", total=8, used=n * 2, ready=True
         )
+    ClusterSource.objects.create(
+        cluster=up, kind="prometheus", url="https://prometheus.train-b.example", has_token=True, version="3.7.1",
+        state=ClusterSource.State.READY, checked_at=now, read_at=now,
+    )  # fmt: skip
+    ClusterSource.objects.create(
+        cluster=up, kind="prometheus", url="https://thanos.example/train-b", state=ClusterSource.State.FAILED,
+        error="Prometheus did not accept the token (HTTP 401).", due_at=now + timedelta(days=1),
+    )  # fmt: skip
     _cluster(
         "inference-a", "Inference A", expires_at=now + timedelta(days=300), unreachable_since=now - timedelta(hours=2),
         unreachable_reason="The API server did not answer (ConnectTimeoutError): 10.0.0.9:6443 timed out",

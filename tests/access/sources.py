@@ -1,0 +1,34 @@
+"""A cluster's Prometheus, which operators alone enter, and what it tells of the scientist's job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests import factories
+from tests.access import Objects
+from tests.factories import World
+
+LINES: dict[tuple[str, str], str] = {
+    #                                   anon nobody view sci  adm  aud  oper stranger
+    ("clusters:source", "GET"): "       302  404   403  403  403  403  200  403",
+    ("clusters:source", "POST"): "      302  404   403  403  403  403  422  403",
+    ("clusters:source-check", "POST"): "302  404   403  403  403  403  302  403",
+    ("clusters:source-remove", "POST"): "302 404   403  403  403  403  302  403",
+    ("api:cluster-source", "GET"): "    401  403   403  403  403  403  200  403",
+    ("api:cluster-source", "PUT"): "    401  403   403  403  403  403  400  403",
+    ("api:cluster-source", "DELETE"): " 401  403   403  403  403  403  204  403",
+    ("api:job-gpus", "GET"): "          401  404   200  200  200  200  200  404",
+}
+
+
+def objects(world: World) -> dict[str, Any]:
+    return {"measured": factories.job(world.scientist, world.place), "sourced": world.place.cluster}
+
+
+def _source(made: Objects) -> list[Any]:
+    return [made["sourced"].slug, "prometheus"]
+
+
+ARGS = dict.fromkeys((route for route, _method in LINES if route != "api:job-gpus"), _source)
+ARGS["api:job-gpus"] = lambda made: [made["measured"].pk]
+BODIES: dict[str, Any] = {"clusters:source": lambda _made: {"url": "prometheus"}}
