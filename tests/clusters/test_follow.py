@@ -254,6 +254,42 @@ async def test_a_restarted_container_gives_its_last_words_first(topic: str) -> N
     assert texts(topic) == ["first run", "last words", "second run"]
 
 
+@pytest.mark.parametrize("told", [False, True])
+async def test_a_restart_that_the_cluster_tells_late_doubles_and_loses_no_line(topic: str, told: bool) -> None:
+    """A node shows the new run's log at once, its status follows: the new lines are no end of the old run."""
+    async with LogServer() as server:
+        server.runs[-1].write(START, b"first")
+        async with following(server, topic, Run(0, False)):
+            await until(lambda: texts(topic) == ["first"])
+        server.runs[-1].write(START + 1, b"last words")
+        server.runs[-1].ended = True
+        server.runs.append(Log([(START + SECOND, b"second run")]))
+        async with following(server, topic, Run(0, told)) as (follower, task):
+            await until(lambda: "second run" in texts(topic))
+            server.runs[-1].write(START + 2 * SECOND, b"its end")
+            server.runs[-1].ended = True
+            follower.update(Run(1, True))
+            await asyncio.wait_for(task, 10)
+    assert texts(topic) == ["first", "last words", "second run", "its end"]
+    assert gaps(topic) == 0
+
+
+async def test_lines_of_a_run_that_was_taken_for_another_come_once(topic: str) -> None:
+    """Two restarts within a moment: what is missing is said, what came is not repeated."""
+    async with LogServer() as server:
+        server.runs[-1].write(START, b"first")
+        async with following(server, topic, Run(0, False)):
+            await until(lambda: texts(topic) == ["first"])
+        server.runs += [Log([(START + SECOND, b"nobody saw")], ended=True), Log([(START + 2 * SECOND, b"third run")])]
+        async with following(server, topic, Run(0, False)) as (follower, task):
+            await until(lambda: "third run" in texts(topic))
+            server.runs[-1].ended = True
+            follower.update(Run(2, True))
+            await asyncio.wait_for(task, 10)
+    assert texts(topic) == ["first", "third run"]
+    assert gaps(topic) >= 1
+
+
 @pytest.mark.parametrize("begun", [False, True])
 async def test_a_node_that_dies_while_its_last_lines_are_read_loses_none(topic: str, begun: bool) -> None:
     """An API server ends its answer well though the node went away in the middle of it: that is not the log's end."""

@@ -28,6 +28,8 @@ class Place:
 
     `restarts` says which run of the container; `at` and `check` are the last line's time (ns) and checksum, `equal` how
     many lines like it were taken, `latest` the latest time of any line. `done` when there will be no more of this run.
+    `fresh` while no line of this run was taken: the last line is one of the run before, or of this one taken for it (a
+    cluster may tell of a restart later than it shows the new log).
     """
 
     restarts: int = 0
@@ -36,17 +38,19 @@ class Place:
     equal: int = 0
     latest: int = 0
     done: bool = False
+    fresh: bool = False
 
     def dump(self) -> str:
-        return json.dumps([self.restarts, self.at, self.check, self.equal, self.latest, int(self.done)])
+        fields = [self.restarts, self.at, self.check, self.equal, self.latest, int(self.done)]
+        return json.dumps([*fields, 1] if self.fresh else fields)
 
     @classmethod
     def load(cls, text: str) -> Place | None:
         """None for "" (never begun)."""
         if not text:
             return None
-        restarts, at, check, equal, latest, done = json.loads(text)
-        return cls(restarts, at, check, equal, latest, bool(done))
+        restarts, at, check, equal, latest, done, *fresh = json.loads(text)
+        return cls(restarts, at, check, equal, latest, bool(done), bool(fresh))
 
     @property
     def since_time(self) -> str:
@@ -57,6 +61,10 @@ class Place:
 
     def ended(self) -> Place:
         return replace(self, done=True)
+
+    def next(self, restarts: int) -> Place:
+        """The beginning of a later run."""
+        return replace(self, restarts=restarts, done=False, fresh=self.at > 0)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from apps.adapters.kubernetes.answers import NodeGone
 from apps.adapters.kubernetes.stream import StreamReader
 from apps.clusters.domain import blocks
 from apps.clusters.domain.loglines import Splitter, stamped
-from apps.clusters.domain.resume import Place, Resumer
+from apps.clusters.domain.resume import Place, Resumer, Taken
 from apps.clusters.services.registry import WorkloadKind
 from apps.clusters.watch.database import Writer
 from apps.clusters.watch.gathering import FRAME_BYTES, Gatherer
@@ -38,6 +38,10 @@ class Elsewhere(Exception):
 
 class Replaced(Exception):
     """The pod was made anew under its name, and what is read now is the new one's log."""
+
+
+class Restarted(Exception):
+    """The container runs anew already, though the cluster has not said so yet."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ class Follower:
         self._stored = ""
         self._gathered = Gatherer(target.source, target.kind)
         self._until: int | None = None
+        self._asks_previous = False
         self._found = False
         """Whether the last answer went as far as the place that was known: else it was cut, or the log is empty or
         rotated."""
@@ -127,18 +132,23 @@ class Follower:
         run = self._run
         place = Place.load(self._stored) or Place(restarts=run.restarts)
         if place.restarts < run.restarts:
-            await self._finish_earlier(place, run)
+            await self._finish_earlier(place, run.restarts)
             return False
-        if not place.done and run.has_ended:
-            # Only a request made after the end is known shows all of it; one that follows may have been cut short.
-            await self._flush((await self._read_rest(place)).ended())
-        elif not place.done:
-            await self._read(place, follow=True)
-        return run.has_ended and run == self._run
+        is_over = run.has_ended and run.restarts == place.restarts
+        try:
+            if not place.done and is_over:
+                # Only a request made after the end is known shows all of it; one that follows may have been cut short.
+                await self._flush((await self._read_rest(place)).ended())
+            elif not place.done:
+                await self._read(place, follow=True)
+        except Restarted:
+            await self._finish_earlier(place, place.restarts + 1)
+            return False
+        return is_over and run == self._run
 
-    async def _finish_earlier(self, place: Place, run: Run) -> None:
+    async def _finish_earlier(self, place: Place, restarts: int) -> None:
         """Read what is left of the run before this one, and go on to this one. Older runs are lost, and said to be."""
-        lost = place.restarts + 1 < run.restarts
+        lost = place.restarts + 1 < restarts
         if not place.done and not lost:
             try:
                 place = await self._read_rest(place, previous=True)
@@ -148,7 +158,7 @@ class Follower:
                 lost = True
         if lost:
             self._gathered.gap(place.latest, time.time_ns())
-        await self._flush(Place(restarts=run.restarts))
+        await self._flush(place.next(restarts))
         self._gathered.new_run()
 
     async def _read_rest(self, place: Place, *, previous: bool = False) -> Place:
@@ -162,7 +172,7 @@ class Follower:
 
     async def _read(self, place: Place, *, follow: bool, previous: bool = False) -> Place:
         """Take lines from one request until it ends; raises when it was cut. Returns the place after the last line."""
-        resumer, splitter, self._until = Resumer(place), Splitter(), None
+        resumer, splitter, self._until, self._asks_previous = Resumer(place), Splitter(), None, previous
         chunks = self._reader.log(
             self._target.path, self._target.container,
             follow=follow, previous=previous, since_time=place.since_time, timestamps=True,
@@ -176,7 +186,7 @@ class Follower:
             await self._flush(resumer.place)
             raise
         self._found = resumer.found and resumer.place.at > 0
-        if not follow and resumer.found and resumer.place == place:
+        if not follow and (resumer.found or place.fresh) and resumer.place == place:
             await self._take(splitter.rest(), resumer)  # a line without its end is one only if no more of it comes
         await self._flush(resumer.place)
         return resumer.place
@@ -240,18 +250,51 @@ class Follower:
             if taken is not None:
                 if self._until is None:
                     try:
-                        self._until = await self._bound(proven=before.at > 0 and taken.gap_since is None)
-                    except OutsideError:
+                        is_gap = await self._is_gap(before, taken)
+                        self._until = await self._bound(proven=before.at > 0 and not is_gap)
+                    except (OutsideError, Restarted):
                         resumer.place = before  # this line is still to be taken
                         raise
+                    if is_gap and line.at < self._until:
+                        self._gathered.gap(before.latest, line.at)
                 if line.at >= self._until:
                     await self._flush(before.ended())
                     raise Replaced
-                if taken.gap_since is not None:
-                    self._gathered.gap(taken.gap_since, line.at)
                 self._gathered.add(line)
                 if self._gathered.is_full:
                     await self._flush(resumer.place)
+
+    async def _is_gap(self, place: Place, first: Taken) -> bool:
+        """Whether lines may be missing between a place and the first new line of an answer. Raises Restarted."""
+        if first.gap_since is None:
+            return False
+        if self._asks_previous:
+            return True
+        is_there = await self._is_in_previous(place)
+        if place.fresh:  # the run before this one, unless another lies between
+            return is_there is False
+        if is_there:
+            raise Restarted
+        return True
+
+    async def _is_in_previous(self, place: Place) -> bool | None:
+        """Whether a place is in the log of the run before the newest; None where that has no lines since."""
+        resumer, splitter = Resumer(place), Splitter()
+        chunks = self._reader.log(
+            self._target.path, self._target.container, previous=True, since_time=place.since_time, timestamps=True
+        )
+        try:
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    for line in stamped(splitter.feed(chunk)):
+                        taken = resumer.take(line)
+                        if resumer.found:
+                            return taken is None
+        except (Unavailable, NodeGone):
+            raise
+        except OutsideError:
+            return False
+        return None
 
     async def _bound(self, *, proven: bool) -> int:
         """The time (ns) from which lines of this request are another pod's. A log is asked for by name, and a gang that
