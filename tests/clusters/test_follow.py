@@ -71,7 +71,8 @@ def topic() -> str:
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_cuts_lose_and_double_no_line(topic: str, seed: int) -> None:
-    """kubernetes/kubernetes#77856: resumes are whole seconds; here they hold hundreds of lines, some of equal times."""
+    """kubernetes/kubernetes#77856, determined#8815: resumes are whole seconds; here they hold hundreds of lines, some of
+    equal times."""
     dice = random.Random(seed)
     async with (
         LogServer(dice=dice, cut_chance=0.08, trimmed=seed == 3) as server,
@@ -123,7 +124,8 @@ async def test_the_log_of_a_pod_that_was_replaced_while_it_was_read_is_kept(topi
 
 
 async def test_a_killed_watch_goes_on_where_it_was(topic: str) -> None:
-    """The frame and the place after it are written as one: followers stopped at any moment leave no seam."""
+    """determined#8803: the frame and the place after it are written as one: followers stopped at any moment leave no
+    seam."""
     dice = random.Random(7)
     async with LogServer(dice=dice) as server:
         for number in range(6_000):

@@ -149,6 +149,7 @@ def test_of_several_resources_accelerators_are_counted_unless_another_is_chosen(
 
 @pytest.mark.django_db
 def test_an_event_that_comes_again_is_counted_and_an_old_one_forgotten(world: World) -> None:
+    """crater a8a64998: the cluster forgets its events within the hour; what was kept of them is shown then too."""
     cluster = world.place.cluster
     note_nodes(cluster.pk, [node("gpu-1")])
     now = datetime.now(UTC)

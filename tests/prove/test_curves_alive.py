@@ -133,3 +133,16 @@ def test_a_curve_that_cannot_be_read_says_so_and_is_asked_for_again(
     page.locator("#chart-again").dispatch_event("click")
     expect(page.locator("#chart canvas").first).to_be_visible()
     assert faults == []
+
+
+def test_a_job_that_ended_without_a_figure_is_asked_for_its_curves_once(portal: Portal, desk: BrowserContext) -> None:
+    """determined#9714: the page of a cancelled trial without metrics fetched them for ever."""
+    page = desk.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"/jobs/{portal.seeds.names['printing']}/")
+    expect(page.get_by_text("No loss was read from the log of this job.")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    fetched = [url for url in asked if re.search(r"/(series|points)\b", url)]
+    assert fetched
+    assert len(fetched) == len(set(fetched))

@@ -35,6 +35,7 @@ def test_a_step_told_twice_keeps_its_first_value() -> None:
 
 @pytest.mark.django_db
 def test_values_that_are_no_numbers_reach_the_page() -> None:
+    """determined#9440, nni#2278."""
     record(1, (1, 1.0), (2, math.nan), (3, math.inf), (4, -math.inf), (2**63 - 1, 0.5))
     record(1, (-1, 0.0), (2**63, 0.0))  # no step
     (curve,) = services.series(TOPIC, "loss")
@@ -57,6 +58,7 @@ def test_the_newest_point_of_many_topics_is_one_query(django_assert_num_queries:
 
 @pytest.mark.django_db
 def test_a_long_curve_keeps_its_spikes_and_its_ends() -> None:
+    """mlflow#11444, #11660."""
     values = [math.sin(step / 50) for step in range(20_000)]
     values[7_777], values[12_345] = 99.0, math.nan
     record(1, *enumerate(values))

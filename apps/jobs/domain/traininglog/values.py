@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Iterable
 
-NUMBER = r"[+-]?(?:nan|inf(?:inity)?|(?:\d+(?:,\d{3})+|\d+)(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)"
+_OF_MSVC = r"1\.#(?:INF|IND|[QS]NAN)0*"
+NUMBER = rf"[+-]?(?:nan|inf(?:inity)?|{_OF_MSVC}|(?:\d+(?:,\d{{3}})+|\d+)(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)"
 _NUMBER = re.compile(NUMBER, re.IGNORECASE)
 
 SERIES = {
@@ -27,7 +28,11 @@ SERIES = {
 def number(text: str) -> float | None:
     """The number that all of `text` is; a per cent sign may follow it. 1e400 is infinite; None for anything else."""
     plain = text.removesuffix("%")
-    return float(plain.replace(",", "")) if _NUMBER.fullmatch(plain) else None
+    if not _NUMBER.fullmatch(plain):
+        return None
+    if "#" in plain:  # as Microsoft's C library prints what is no number
+        plain = plain[: plain.index("1")] + ("inf" if "INF" in plain.upper() else "nan")
+    return float(plain.replace(",", ""))
 
 
 def named(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
