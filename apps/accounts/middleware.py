@@ -5,19 +5,23 @@ from __future__ import annotations
 import functools
 import zoneinfo
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from django.conf import settings
 from django.contrib import auth
+from django.contrib.auth.middleware import AuthenticationMiddleware as DjangoAuthenticationMiddleware
+from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest, HttpResponse
 from django.middleware.locale import LocaleMiddleware
 from django.utils import timezone, translation
+from django.utils.crypto import constant_time_compare
 from django.utils.functional import SimpleLazyObject
 from django_structlog.middlewares import RequestMiddleware
 from rest_framework.views import APIView
 
 from apps.accounts import services
+from apps.accounts.models import ProviderSession, User
 from apps.accounts.scoping import is_public
 from apps.accounts.types import Actor
 from apps.accounts.views import answers
@@ -53,6 +57,36 @@ class LanguageMiddleware(LocaleMiddleware):
             _activate_zone(user.timezone)
 
 
+class AuthenticationMiddleware(DjangoAuthenticationMiddleware):
+    """Reads the person in the query that tells whether the provider still vouches for them."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        super().process_request(request)
+        request.user = SimpleLazyObject(lambda: _user(request))  # type: ignore[assignment]
+
+
+def _user(request: HttpRequest) -> User | AnonymousUser:
+    """What `auth.get_user` says, which is asked wherever it might say anything else."""
+    row, session = _opened(request), request.session
+    if (
+        row is not None
+        and row.user.is_active
+        and session[auth.SESSION_KEY] == str(row.user_id)
+        and session.get(auth.BACKEND_SESSION_KEY) in settings.AUTHENTICATION_BACKENDS
+        and constant_time_compare(session.get(auth.HASH_SESSION_KEY, ""), row.user.get_session_auth_hash())
+    ):
+        return row.user
+    return auth.get_user(request)
+
+
+def _opened(request: HttpRequest) -> ProviderSession | None:
+    """What is kept of the request's session, read once."""
+    if not hasattr(request, "opened"):
+        is_signed_in = auth.SESSION_KEY in request.session
+        request.opened = services.opened(request.session.session_key or "") if is_signed_in else None  # type: ignore[attr-defined]
+    return cast("ProviderSession | None", request.opened)  # type: ignore[attr-defined]
+
+
 @functools.cache
 def _zones() -> frozenset[str]:
     """Read from the disk once: it takes ten milliseconds."""
@@ -74,7 +108,7 @@ class ProviderSessionMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if _has_session(request) and auth.SESSION_KEY in request.session:
-            standing = services.confirm(request.session.session_key or "", used=_by_hand(request))
+            standing = services.confirm(_opened(request), used=_by_hand(request))
             if standing is services.Standing.UNCONFIRMED:
                 return answers.unavailable(request, 10)
             if standing is services.Standing.ENDED:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.postgres.fields import ArrayField
@@ -52,12 +52,14 @@ class User(AbstractBaseUser):
     def audit_id(self) -> str:
         return f"user:{self.pk}"
 
-    def actor(
-        self, *, read_only: bool = False, token_id: int | None = None, members: Iterable[Membership] | None = None
-    ) -> Actor:
-        """Who this person is right now: one query for the memberships, where they are not given."""
-        known = Membership.objects.filter(user=self) if members is None else members
-        tenants = {m.tenant_id: Role(m.role) for m in known}
+    members: Mapping[int, Role] | None = None
+    """The role in each tenant, where it was read together with the person."""
+
+    def actor(self, *, read_only: bool = False, token_id: int | None = None) -> Actor:
+        """Who this person is right now: one query for the memberships, where they were not read with the person."""
+        tenants = self.members
+        if tenants is None:
+            tenants = {m.tenant_id: Role(m.role) for m in Membership.objects.filter(user=self)}
         platform = frozenset(Role(role) for role in self.platform_roles)
         return Actor(self.audit_id, self.name, tenants, platform, read_only, str(self.pk), token_id)
 

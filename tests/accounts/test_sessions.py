@@ -433,11 +433,11 @@ def test_sockets_ask_the_same_question(inside: Visitor, provider: FakeProvider) 
     assert not ProviderSession.objects.exists()
 
 
-def test_many_sockets_ask_it_in_three_queries(
+def test_many_sockets_ask_it_in_two_queries(
     inside: Visitor, provider: FakeProvider, django_assert_num_queries: Any
 ) -> None:
     key = inside.session.session_key
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(2):
         actors, due = services.session_actors([key, "0123456789abcdefghijklmnopqrstuv"])
     assert (actors, due) == ({key: services.session_actor(key)}, set())
     age()

@@ -8,6 +8,7 @@ the source, the pages and Redis are not counted, for no arm.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import multiprocessing
 import resource
@@ -133,41 +134,62 @@ async def serve(listener: socket.socket) -> None:
 
     from apps.streams.urls import sockets
 
-    await uvicorn.Server(uvicorn.Config(sockets, log_level="error", lifespan="off", ws="websockets-sansio")).serve(
-        [listener]
-    )
+    config = uvicorn.Config(
+        sockets, log_level="error", lifespan="off", ws="websockets-sansio", ws_per_message_deflate=False,
+        ws_ping_interval=None,
+    )  # fmt: skip
+    await uvicorn.Server(config).serve([listener])
+
+
+class Page(asyncio.Protocol):
+    """An open page that does nothing but count marks in the raw bytes, as fast as they come."""
+
+    def __init__(self, hello: bytes, late: list[float]) -> None:
+        self.opened, self.ended = asyncio.Event(), asyncio.Event()
+        self.lines, self._late, self._hello, self._rest = 0, late, hello, b""
+
+    def connection_made(self, transport: Any) -> None:
+        transport.write(self._hello)
+
+    def data_received(self, data: bytes) -> None:
+        now, data = time.monotonic_ns(), self._rest + data
+        self.lines += data.count(MARK.encode())
+        end = data.rfind(MARK.encode())
+        start = data.rfind(b" @", 0, max(end, 0))
+        if start >= 0:
+            self._late.append((now - int(data[start + 2 : end])) / 1e6)
+        if LAST.encode() in data:
+            self.ended.set()
+        self._rest = data[max(end + len(MARK), len(data) - 64) :]
+        self.opened.set()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self.ended.set()
 
 
 async def watch(port: int, session: str, topic: str, viewers: int, told: Any) -> None:
     """Open pages that count; `told` hears when all have subscribed, and what came."""
     from django.conf import settings
-    from websockets.asyncio.client import connect
 
-    cookie = {"Cookie": f"{settings.SESSION_COOKIE_NAME}={session}"}
     late: list[float] = []
-
-    async def page(number: int) -> int:
-        url, lines = f"ws://127.0.0.1:{port}/ws/", 0
-        async with connect(
-            url, origin=settings.BASE_URL, additional_headers=cookie, compression=None, max_size=None
-        ) as one:
-            await one.send(json.dumps({"op": "subscribe", "topic": topic, "log": True}))
-            await asyncio.sleep(1)
-            ready[number].set()
-            async for text in one:
-                lines += text.count(MARK)
-                newest = text.rfind(" @")
-                if newest > 0:
-                    late.append((time.monotonic_ns() - int(text[newest + 2 :].split(" ", 1)[0])) / 1e6)
-                if LAST in text:
-                    return lines - 1
-        return lines
-
-    ready = [asyncio.Event() for _ in range(viewers)]
-    tasks = [asyncio.create_task(page(number)) for number in range(viewers)]
-    await asyncio.gather(*(event.wait() for event in ready))
+    request = json.dumps({"op": "subscribe", "topic": topic, "log": True}).encode()
+    hello = (
+        f"GET /ws/ HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: {settings.BASE_URL}\r\n"
+        f"Cookie: {settings.SESSION_COOKIE_NAME}={session}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Key: {base64.b64encode(bytes(16)).decode()}\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    ).encode()
+    subscribe = bytes([0x81, 0x80 | len(request), 0, 0, 0, 0]) + request
+    loop = asyncio.get_running_loop()
+    pages: list[Page] = []
+    for _ in range(viewers):
+        transport, page = await loop.create_connection(lambda: Page(hello, late), "127.0.0.1", port)
+        await page.opened.wait()
+        transport.write(subscribe)
+        pages.append(page)
+    await asyncio.sleep(1)
     told.put("ready")
-    told.put((sum(await asyncio.gather(*tasks)), late))
+    await asyncio.gather(*(page.ended.wait() for page in pages))
+    told.put((sum(page.lines - 1 for page in pages), late))
 
 
 def carry(topic: str, session: str, viewers: int, count: int, rate: int = 0) -> Carried:

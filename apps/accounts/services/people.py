@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -72,7 +72,7 @@ def _set_roles(user: User, roles: GroupRoles) -> None:
         if known.get(tenant_id) != role:
             Membership.objects.update_or_create(user=user, tenant_id=tenant_id, defaults={"role": role})
     User.objects.filter(pk=user.pk).update(platform_roles=platform)
-    user.platform_roles = platform
+    user.platform_roles, user.members = platform, None
     for tenant_id in sorted(wanted.keys() | known.keys()):
         before, after = known.get(tenant_id, ""), wanted.get(tenant_id, "")
         if before != after:
@@ -92,14 +92,6 @@ def set_preferences(actor: Actor, *, language: str, theme: str, timezone: str) -
     """Keep how a person wants to read the portal; "" lets the browser decide. The caller has checked the values."""
     User.objects.filter(pk=actor.user_pk).update(language=language, theme=theme, timezone=timezone)
     record(PREFERENCES_SET, actor, actor.id, language=language, theme=theme, timezone=timezone)
-
-
-def actors_of(users: Collection[User]) -> dict[uuid.UUID, Actor]:
-    """Who these people are right now, in one query."""
-    members: dict[uuid.UUID, list[Membership]] = {user.pk: [] for user in users}
-    for member in Membership.objects.filter(user__in=list(members)):
-        members[member.user_id].append(member)
-    return {user.pk: user.actor(members=members[user.pk]) for user in users}
 
 
 def actor_of(user_pk: uuid.UUID | str) -> Actor | None:

@@ -16,15 +16,17 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.contrib import auth
+from django.contrib.postgres.expressions import ArraySubquery
 from django.core.cache import cache
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet
+from django.db.models.functions import JSONObject
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from apps.accounts.models import LogoutToken, ProviderSession, User
-from apps.accounts.services.people import actors_of, revoked, sync_roles
-from apps.accounts.types import Actor
+from apps.accounts.models import LogoutToken, Membership, ProviderSession, User
+from apps.accounts.services.people import revoked, sync_roles
+from apps.accounts.types import Actor, Role
 from apps.adapters import identity
 from apps.adapters.errors import Refused, Unavailable
 from apps.audit.services import Action, Result, action, record, use_case
@@ -105,12 +107,26 @@ def refuse_sign_in(reason: str) -> None:
         record(SIGN_IN_REFUSED, Actor.anonymous(), "sign-in", result=Result.REFUSED, reason=reason)
 
 
-def confirm(session_key: str, *, used: bool) -> Standing:
-    """Whether a browser session is still good, asking the provider when that is due. `used`: a person did this.
+def opened(session_key: str) -> ProviderSession | None:
+    """What is kept of a browser session, with its person and their roles, in one query; None when it has ended."""
+    return next(iter(_opened([session_key])), None)
+
+
+def _opened(session_keys: Collection[str]) -> list[ProviderSession]:
+    """The tokens are read only when the provider is asked: each is deciphered."""
+    roles = Membership.objects.filter(user=OuterRef("user")).values(pair=JSONObject(tenant="tenant_id", role="role"))
+    rows = ProviderSession.objects.filter(session_key__in=session_keys).annotate(roles=ArraySubquery(roles))
+    found: list[Any] = list(rows.select_related("user").defer("refresh_token", "id_token"))
+    for row in found:
+        row.user.members = {pair["tenant"]: Role(pair["role"]) for pair in row.roles}
+    return found
+
+
+def confirm(row: ProviderSession | None, *, used: bool) -> Standing:
+    """Whether an opened browser session is still good, asking the provider when that is due. `used`: a person did this.
 
     One request asks at a time; the others go on meanwhile.
     """
-    row = ProviderSession.objects.select_related("user").filter(session_key=session_key).first()
     if row is None:
         return Standing.ENDED
     now = timezone.now()
@@ -216,26 +232,24 @@ def provider_trouble() -> datetime | None:
 
 def session_actor(session_key: str) -> Actor | None:
     """Who is behind a browser session now, for sockets to look again; None when it is over. May ask the provider."""
-    store = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
-    if auth.SESSION_KEY not in store or confirm(session_key, used=False) is not Standing.GOOD:
-        return None
-    row = ProviderSession.objects.select_related("user").filter(session_key=session_key).first()
-    return row.user.actor() if row else None
+    row = opened(session_key) if _signed_in([session_key]) else None
+    return row.user.actor() if row and confirm(row, used=False) is Standing.GOOD else None
 
 
 def session_actors(session_keys: Collection[str]) -> tuple[dict[str, Actor], set[str]]:
-    """`session_actor` for many sessions, in three queries: who is behind each, without those that are over; and the
+    """`session_actor` for many sessions, in two queries: who is behind each, without those that are over; and the
     sessions of which `session_actor` must be asked, as the provider is to be asked for them or they end now."""
-    now = timezone.now()
-    rows = ProviderSession.objects.select_related("user").filter(session_key__in=session_keys)
-    rows = rows.defer("refresh_token", "id_token")
-    store = import_module(settings.SESSION_ENGINE).SessionStore
-    kept = store.get_model_class().objects.filter(session_key__in=session_keys, expire_date__gt=now)
-    signed_in = {row.session_key for row in kept if auth.SESSION_KEY in row.get_decoded()}
-    found = [row for row in rows if row.session_key in signed_in]
+    now, signed_in = timezone.now(), _signed_in(session_keys)
+    found = [row for row in _opened(session_keys) if row.session_key in signed_in]
     due = {row.session_key for row in found if _is_due(row, now)}
-    actors = actors_of({row.user for row in found if row.session_key not in due})
-    return {row.session_key: actors[row.user_id] for row in found if row.session_key not in due}, due
+    return {row.session_key: row.user.actor() for row in found if row.session_key not in due}, due
+
+
+def _signed_in(session_keys: Collection[str]) -> set[str]:
+    """Those of which the browser's half is there as well."""
+    sessions = import_module(settings.SESSION_ENGINE).SessionStore.get_model_class().objects
+    kept = sessions.filter(session_key__in=session_keys, expire_date__gt=timezone.now())
+    return {row.session_key for row in kept if auth.SESSION_KEY in row.get_decoded()}
 
 
 def id_token_hint(session_key: str) -> str:
