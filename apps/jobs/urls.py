@@ -1,6 +1,6 @@
 from django.urls import path
 
-from apps.jobs import api, gpus_api, loss_api, points_api, readers_api, views, why_api
+from apps.jobs import api, events_api, gpus_api, loss_api, points_api, readers_api, views, why_api
 from apps.jobs.views import readers
 
 app_name = "jobs"
@@ -17,6 +17,7 @@ urlpatterns = [
     path("jobs/<str:job_id>/resume", views.control, {"act": "resume"}, name="resume"),
     path("jobs/<str:job_id>/clone", views.clone, name="clone"),
     path("jobs/<str:job_id>/register", views.register, name="register"),
+    path("jobs/<str:job_id>/events", views.event_file, name="event-file"),
     path("jobs/<str:job_id>/watch", views.loss_watch, name="loss-watch"),
     path("jobs/<str:job_id>/watch/dismiss", views.loss_dismiss, name="loss-dismiss"),
     path("jobs/<str:job_id>/watch/again", views.loss_again, name="loss-again"),
@@ -53,6 +54,7 @@ api_patterns = [
     path("jobs/<str:pk>/points", points_api.PointsView.as_view(), name="job-points"),
     path("jobs/<str:pk>/points.csv", points_api.TableView.as_view(), name="job-points-csv"),
     path("jobs/<str:pk>/series", points_api.SeriesView.as_view(), name="job-series"),
+    path("jobs/<str:pk>/events", events_api.EventsView.as_view(), name="job-events"),
     path("jobs/<str:pk>/gpus", gpus_api.GpusView.as_view(), name="job-gpus"),
     path("jobs/<str:pk>/why", why_api.WhyView.as_view(), name="job-why"),
     path("jobs/<str:pk>/causes", loss_api.CausesView.as_view(), name="job-causes"),

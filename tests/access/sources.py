@@ -17,6 +17,8 @@ LINES: dict[tuple[str, str], str] = {
     ("api:cluster-source", "GET"): "    401  403   403  403  403  403  200  403",
     ("api:cluster-source", "PUT"): "    401  403   403  403  403  403  400  403",
     ("api:cluster-source", "DELETE"): " 401  403   403  403  403  403  204  403",
+    ("jobs:event-file", "POST"): "      302  404   403  302  302  403  302  404",
+    ("api:job-events", "POST"): "       401  404   403  415  415  403  415  404",
     ("api:job-gpus", "GET"): "          401  404   200  200  200  200  200  404",
 }
 
@@ -29,6 +31,9 @@ def _source(made: Objects) -> list[Any]:
     return [made["sourced"].slug, "prometheus"]
 
 
-ARGS = dict.fromkeys((route for route, _method in LINES if route != "api:job-gpus"), _source)
-ARGS["api:job-gpus"] = lambda made: [made["measured"].pk]
+def _job(made: Objects) -> list[Any]:
+    return [made["measured"].pk]
+
+
+ARGS = {route: _job if "job" in route else _source for route, _method in LINES}
 BODIES: dict[str, Any] = {"clusters:source": lambda _made: {"url": "prometheus"}}
