@@ -26,7 +26,6 @@ from apps.jobs.domain.traininglog import LogReader
 from apps.localcluster.client import Kubeconfig
 from apps.streams import services as streams
 from apps.streams.domain.frames import Kind
-from apps.streams.services import buffer
 from apps.streams.services.buffer import Keys, entry_of, redis
 from tests.clusters.cuttingproxy import CuttingProxy
 from tests.localcluster.contract.nodes import Agent, Cluster, Server, entry, pods, server
@@ -37,8 +36,8 @@ __all__ = ["pods", "server"]
 CUTS = int(os.environ.get("MAAS_CUTS", "60"))
 LINES = 50_000
 """Of a run of the container, at 10,000 a second: then it ends, and is started again."""
-LOG_BYTES = 600_000
-"""Every 7,000 lines or so begin a new file, and five files are kept."""
+LOG_BYTES = 1_000_000
+"""Every 12,000 lines or so begin a new file, and five files are kept."""
 WRITER = f"""
 import time
 run, start, done = time.time_ns(), time.monotonic(), 0
@@ -112,7 +111,6 @@ async def test_reconnects_with_rotations_and_restarts_hide_and_double_nothing(
 ) -> None:
     """10,000 lines a second. MAAS_CUTS=1000 makes it as long as promised."""
     monkeypatch.setattr(follow, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(buffer, "LINES_KEPT", 1_000_000)
     topic, config = f"job.{secrets.token_hex(6)}", Kubeconfig.load(server.kubeconfig)
     token, authority = config.token, authority_of(server)
     pods.run("p", "python", "-c", WRITER, image="maas/python:1", spec={"restartPolicy": "Always"})

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from apps.localcluster.nodeagent import logreader
 from apps.localcluster.nodeagent.crilog import CHUNK, CriWriter, generations, parse, stamp
 from apps.localcluster.nodeagent.logreader import LogOptions, read
 from apps.localcluster.nodeagent.logserver import Refusal, parse_options
@@ -112,6 +113,27 @@ async def test_following_loses_no_line_over_rotations(tmp_path: Path) -> None:
     await asyncio.wait_for(task, 5)
     lines = found.decode().splitlines()
     assert lines == [f"line {n}" for n in range(600)] + ["the end, without a newline"]
+
+
+@pytest.mark.parametrize("opened", range(4))
+async def test_a_file_that_is_rotated_between_the_look_and_the_opening_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: int
+) -> None:
+    """Names move on: what was the oldest, or the next, is another file a moment later."""
+    writer, real, calls = CriWriter(tmp_path / "log", 1, 50), logreader.generations, 0
+
+    def generations_then_rotated(path: Path) -> list[Path]:
+        nonlocal calls
+        files, calls = real(path), calls + 1
+        if calls == opened + 1:
+            writer.write("stdout", b"more\n")
+        return files
+
+    for number in range(3):
+        writer.write("stdout", b"line %d\n" % number)
+    monkeypatch.setattr(logreader, "generations", generations_then_rotated)
+    found = (await collect(tmp_path / "log")).split(b"\n")
+    assert found[:3] == [b"line 0", b"line 1", b"line 2"]
 
 
 async def test_following_waits_for_a_log_that_is_not_there_yet(tmp_path: Path) -> None:

@@ -100,23 +100,42 @@ class Source:
 
     def _advance(self) -> bool:
         """Go to the next newer file, if this one was rotated away."""
-        own = os.fstat(self.file.fileno()).st_ino
+        own = _number(self.file)
         files = generations(self.path)
         numbers = [_inode(file) for file in files]
         if not files or own == numbers[-1]:
             return False
-        following = files[numbers.index(own) + 1] if own in numbers else files[0]
         rest = self.file.read()  # written between the last read and the rotation
         if rest:
             self.file.seek(-len(rest), os.SEEK_CUR)
             return True
-        try:
-            newer = following.open("rb")
-        except FileNotFoundError:
+        newer = _opened(files[numbers.index(own) + 1] if own in numbers else files[0])
+        if newer is None:
             return True  # rotated again just now: look anew
+        if not _follows(own, _number(newer), self.path):
+            newer.close()  # the names have moved on between the look and the opening
+            return True
         self.file.close()
         self.file, self._torn = newer, b""
         return True
+
+
+def _follows(own: int | None, other: int, path: Path) -> bool:
+    """Whether a file is the next one after our own; for None, and where that is gone, whether it is the oldest."""
+    numbers = [_inode(file) for file in generations(path)]
+    after = numbers[numbers.index(own) + 1 :] if own in numbers else numbers
+    return after[:1] == [other]
+
+
+def _opened(path: Path) -> BinaryIO | None:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        return None
+
+
+def _number(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_ino
 
 
 def _inode(path: Path) -> int:
@@ -127,16 +146,18 @@ def _inode(path: Path) -> int:
 
 
 def _open(path: Path, options: LogOptions) -> Source | None:
-    files = generations(path)
-    if not files:
-        return None
-    index, offset = (0, 0) if options.tail is None else start_of_tail(files, options.tail)
-    try:
-        file = files[index].open("rb")
-    except FileNotFoundError:
-        return _open(path, options)  # rotated under our hands
-    file.seek(offset)
-    return Source(path, file)
+    """None where there is no log yet."""
+    while files := generations(path):
+        index, offset = (0, 0) if options.tail is None else start_of_tail(files, options.tail)
+        file = _opened(files[index])
+        if file is None:
+            continue  # rotated under our hands
+        if options.tail is None and not _follows(None, _number(file), path):
+            file.close()
+            continue
+        file.seek(offset)
+        return Source(path, file)
+    return None
 
 
 async def read(path: Path, options: LogOptions, ended: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
