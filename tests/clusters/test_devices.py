@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 
+from apps.adapters.kubernetes import object_path
 from apps.adapters.prometheus import Series
 from apps.clusters.domain import exporters
 from apps.clusters.domain.exporters import Sample
-from apps.clusters.models import ClusterSource, PodDevices
+from apps.clusters.models import Cluster, ClusterSource, PodDevices
 from apps.clusters.services import devices
 from apps.clusters.services.registry import workloads
+from apps.clusters.watch import devices as devices_watch
 from apps.clusters.watch import projections
 from apps.clusters.watch.database import Writer, in_thread
 from apps.clusters.watch.devices import DeviceWatch, Ours, Watched, exposed_readings
@@ -24,9 +26,13 @@ from apps.jobs.domain.phases import Phase
 from apps.jobs.models import Job
 from apps.jobs.services.curves import series_of
 from apps.jobs.services.gpus import gpus_of
+from apps.jobs.services.incidents import incidents_of
 from apps.streams import services as streams
 from tests import factories
 from tests.adapters.scripted import scripted
+from tests.clusters import test_watch
+from tests.clusters.smallcluster import SmallCluster
+from tests.clusters.test_watch import small  # noqa: F401 (fixture)
 from tests.factories import World
 from tests.pages import browser
 from tests.prometheus import prometheus
@@ -132,7 +138,7 @@ async def test_a_busy_server_is_asked_when_it_says(world: World, job: Job) -> No
         server.script = lambda exchange: exchange.answer(400, b"odd")
         assert await read(job, row, pod("w-0", 0)) == 60
     assert await read(job, row, pod("w-0", 0)) == 15
-    assert await read(job, row) == 15  # nothing runs: nobody is asked
+    assert await read(job, row) == 5  # nothing runs: nobody is asked
 
     def look() -> None:
         row.refresh_from_db()
@@ -253,3 +259,39 @@ def test_what_pods_told_stays_when_they_are_gone(world: World, job: Job) -> None
     job.refresh_from_db()
     assert gpus_of(job).use == 50.0
     assert PodDevices.objects.count() == 1
+    told = incidents_of(job)
+    assert told is not None
+    assert [(curve.name, curve.low) for curve in told.curves] == [("GPU use", 50.0)]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_watch_reads_for_the_pods_that_it_sees(
+    small: SmallCluster,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(devices_watch, "FIRST_SECONDS", 0.2)
+
+    def enter(url: str) -> None:
+        ClusterSource.objects.create(cluster=cluster, kind="prometheus", url=url, state=ClusterSource.State.READY)
+
+    cluster = await in_thread(Cluster.objects.create, slug="small", name="Small", server="https://127.0.0.1:1")
+    with prometheus(tmp_path) as exposed:
+        exposed.values['DCGM_FI_DEV_GPU_UTIL{gpu="0",namespace="team-a",pod="g-1"}'] = 42
+        exposed.wait_for("DCGM_FI_DEV_GPU_UTIL", 42)
+        async with test_watch.watch(small, cluster):
+            made = await in_thread(test_watch.send, small, test_watch.pod("g-1", "ROWG", "n-1"))
+            state = {"running": {"startedAt": (NOW - timedelta(minutes=1)).isoformat()}}
+            status = {"phase": "Running", "containerStatuses": [{"name": "main", "state": state}]}
+            path = object_path(test_watch.pod("g-1"))
+            await in_thread(small.api.merge_patch, f"{path}/status", {"status": status})
+            await in_thread(enter, exposed.url)
+            await test_watch.until(lambda: PodDevices.objects.filter(topic="job.ROWG").exists())
+        await in_thread(small.api.delete, path, grace=0)
+
+    def look() -> None:
+        kept = PodDevices.objects.get()
+        assert (kept.pod_uid, kept.pod_name, kept.attempt) == (made["metadata"]["uid"], "g-1", 1)
+        assert kept.devices[0]["use"] == 42.0
+
+    await in_thread(look)

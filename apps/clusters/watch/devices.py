@@ -28,7 +28,8 @@ from apps.streams import services as streams
 
 log = structlog.get_logger(__name__)
 
-PACE_SECONDS = 15.0
+FIRST_SECONDS, PACE_SECONDS = 5.0, 15.0
+"""How soon it is looked whether there is something to read, and how far apart it is read."""
 REFUSED_SECONDS = 60.0
 WINDOW_SECONDS = 120
 """An exporter is scraped at least once in so long; older samples tell nothing of now."""
@@ -92,7 +93,7 @@ class DeviceWatch:
         """Read until cancelled."""
         try:
             while True:
-                begun, pause = time.monotonic(), PACE_SECONDS
+                begun, pause = time.monotonic(), FIRST_SECONDS
                 try:
                     source = await in_thread(sources.in_use, self._cluster_id, ClusterSource.Kind.PROMETHEUS)
                     pause = await self._read(source) if source else pause
@@ -116,7 +117,7 @@ class DeviceWatch:
         if pods:
             await self._write(sources.note_source, source.pk, "")
             await self._keep(pods, found)
-        return PACE_SECONDS
+        return PACE_SECONDS if pods else FIRST_SECONDS
 
     def _ask(self, source: ClusterSource, pods: Sequence[Watched]) -> list[Series]:
         if self._open is None or self._open[0] != source.pk:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.db.models import Max, Min
 from django.db.models.functions import Coalesce
@@ -92,10 +92,21 @@ def incidents_of(job: Job) -> Incidents | None:
     names = (("loss", _("Loss")), ("tokens_per_second", _("Throughput")), ("gpu_utilisation", _("GPU use")))
     curves = []
     for series, name in names:
-        points = [(place(p.at), p.value) for p in streams.logged(job.topic, (series,), limit=POINTS)]
+        points = [(place(at), value) for at, value in _used(job)] if series == "gpu_utilisation" else []
+        points = points or [(place(p.at), p.value) for p in streams.logged(job.topic, (series,), limit=POINTS)]
         if points:
             curves.append(_curve(name, sorted(points), can_log=series == "loss"))
     return Incidents(picture, curves, moments)
+
+
+def _used(job: Job) -> list[tuple[datetime, float]]:
+    """The use of a job's devices by Prometheus, over all attempts: a step of that series is a second since 1970."""
+    curves = streams.series(job.topic, "gpu:use", streams.Stretch(width=COLUMNS))
+    return [
+        (datetime.fromtimestamp(step, UTC), value)
+        for curve in curves
+        for step, value in zip(curve["steps"], curve["values"], strict=True)
+    ]
 
 
 def _curve(name: str, points: Sequence[tuple[float, float]], *, can_log: bool) -> Curve:
