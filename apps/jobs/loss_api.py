@@ -33,6 +33,10 @@ class WatchSerializer(serializers.Serializer[Any]):
     state = serializers.CharField(help_text="ok, suspect or tripped")
     since = serializers.DateTimeField(allow_null=True)
     rule = serializers.CharField(help_text="Code of the rule; empty where nothing was found.")
+    predicted = serializers.JSONField(
+        allow_null=True,
+        help_text="`tokens` a second that finished `jobs` alike predict; null: the run's own first speeds do.",
+    )
     step = serializers.IntegerField(allow_null=True)
     found = serializers.CharField(help_text="What was found, in sentences.")
     done = serializers.ListField(child=serializers.CharField(), help_text="What was done when it tripped.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -117,6 +118,26 @@ def test_a_throughput_that_collapses_is_held_against_what_its_first_steps_predic
     assert alerts(slow) == [("slow", 25)]
     assert slow.alerts[0].against == 1000
     assert alerts(judged(WATCHDOG, losses[:29], tokens_per_second=[*pace, 900.0])) == []
+
+
+def test_a_throughput_is_held_against_what_jobs_alike_predict_though_it_never_was_better() -> None:
+    losses, rules = [2.0 - step / 1000 for step in range(30)], replace(WATCHDOG, pace=1000.0)
+    assert alerts(judged(rules, losses[:22], tokens_per_second=[240.0] * 22)) == []
+    behind = judged(rules, losses[:23], tokens_per_second=[240.0] * 23)
+    assert alerts(behind) == [("behind", 20)]
+    assert behind.alerts[0].against == 1000
+    assert alerts(judged(rules, losses, tokens_per_second=[260.0] * 30)) == []
+
+
+def test_iterations_that_megatron_skips_for_their_nan_are_abnormal_though_it_prints_no_loss_of_them() -> None:
+    reader, line = LogReader(), " iteration {n}/ 100 | {loss}loss scale: 1.0 | number of nan iterations: {bad} |"
+    memory = Memory()
+    for n, bad in enumerate((0, 0, 1, 0, 1, 2, 1)):
+        told = reader.read(
+            next(clusters.read_lines([line.format(n=n, loss="" if bad else "lm loss: 2.5E+00 | ", bad=bad).encode()]))
+        )
+        memory = look(WATCHDOG, memory, [(n, {**told.values, **told.marks})])
+    assert found(memory) == ("nan-iterations", 6, 4, 3)
 
 
 def test_an_overflow_storm_is_told_and_the_falls_of_a_scale_that_settles_are_not() -> None:

@@ -292,3 +292,36 @@ def test_only_who_controls_a_job_changes_its_watch(world: World, diverged: Job) 
 
 def test_the_list_marks_it(world: World, diverged: Job) -> None:
     assert "diverged" in browser(world.scientist).get(reverse("jobs:list")).content.decode()
+
+
+def test_throughput_is_predicted_by_finished_jobs_that_did_the_same_work_and_its_operands_are_shown(
+    world: World,
+) -> None:
+    def finished(name: str, speed: float, **document: Any) -> None:
+        job = factories.job(world.scientist, world.place, document={"name": name, **document})
+        Job.objects.for_system().filter(pk=job.pk).update(phase=Phase.SUCCEEDED)
+        speeds = [100.0] * 30 + [speed] * 200  # slow while it began
+        now = timezone.now()
+        streams.record_points(job.topic, 1, [("tokens_per_second", n, value, now) for n, value in enumerate(speeds)])
+
+    finished("one", 1000.0, learning_rate=0.3, steps=9000)
+    finished("two", 1400.0, seed=7)
+    finished("other batch", 9000.0, global_batch=512)
+    finished("other ranks", 9000.0, ranks=4)
+    job = running(world)
+    speeds = [("tokens_per_second", n, 200.0, timezone.now()) for n in range(25)]
+    streams.record_points(job.topic, 1, [*speeds, ("loss", 0, 2.0, timezone.now())])
+    watch_loss(job.pk)
+    finished("later", 5.0)
+    watch_loss(job.pk)
+    client = browser(world.scientist)
+    told = client.get(f"/api/v1/jobs/{job.pk}/watch").json()
+    assert told["predicted"] == {"tokens": 1200.0, "jobs": ["two", "one"]}
+    (alert,) = told["alerts"]
+    assert alert.startswith("Since step 20 the throughput is below a quarter of what finished jobs alike predict: 200")
+    page = client.get(reverse("jobs:detail", args=[job.pk])).content.decode()
+    assert "17 % of the 1,200 predicted" in page
+    assert "2 finished jobs that did the same work, the newest two" in page
+    alone = running(world, global_batch=64)
+    told_alone = client.get(f"/api/v1/jobs/{alone.pk}/watch").json()
+    assert told_alone["predicted"] is None

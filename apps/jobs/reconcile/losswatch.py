@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
@@ -9,9 +10,10 @@ from django.db import transaction
 from apps.jobs.domain.losswatch import Memory, Point, Rules, Snapshot, State, follow, needs_all
 from apps.jobs.models import Job, LossWatch
 from apps.jobs.services import losswatch
+from apps.jobs.services.predicting import PLAN, Prediction, predict
 from apps.streams import services as streams
 
-SERIES = ("loss", "grad_norm", "tokens_per_second", "loss_scale", "skipped_steps")
+SERIES = ("loss", "grad_norm", "tokens_per_second", "loss_scale", "skipped_steps", "nan_iterations")
 MOST = 20_000
 """Points of a series that are read at once. Whoever has more unjudged, as after a restart from the very beginning, is
 judged by the newest."""
@@ -29,7 +31,7 @@ def watch_loss(job_id: str) -> None:
     if row.state == State.TRIPPED or not settings.is_on:
         return
     before = row.snapshot
-    memory = _judged(row, settings.rules)
+    memory = _judged(row, replace(settings.rules, pace=_predicted(row)))
     if memory is None:
         return
     if memory.verdict:
@@ -39,7 +41,7 @@ def watch_loss(job_id: str) -> None:
 
 
 def _locked(job_id: str) -> LossWatch | None:
-    rows = LossWatch.objects.select_for_update(of=("self",)).select_related("job__owner")
+    rows = LossWatch.objects.select_for_update(of=("self",)).select_related("job__owner", "job__placement")
     return rows.filter(job_id=job_id).first()
 
 
@@ -62,12 +64,24 @@ def _judged(row: LossWatch, rules: Rules) -> Memory | None:
     if not points:
         return None
     memory, snapshot = follow(rules, snapshot, points)
-    row.snapshot = {"attempt": snapshot.attempt, "step": snapshot.step, "memory": snapshot.memory.dump()}
+    told = {"attempt": snapshot.attempt, "step": snapshot.step, "memory": snapshot.memory.dump()}
+    row.snapshot = {**row.snapshot, **told}
     return memory
 
 
+def _predicted(row: LossWatch) -> float | None:
+    """What finished jobs alike said when this one told its first figure: one measure for all of a run."""
+    if PLAN not in row.snapshot:
+        found = predict(row.job)
+        row.snapshot = {**row.snapshot, PLAN: found and found.dump()}
+    known = Prediction.load(row.snapshot[PLAN])
+    return known.tokens if known else None
+
+
 def _load(stored: dict[str, Any]) -> Snapshot:
-    return Snapshot(stored["attempt"], stored["step"], Memory.load(stored["memory"])) if stored else Snapshot()
+    if "memory" not in stored:
+        return Snapshot()
+    return Snapshot(stored["attempt"], stored["step"], Memory.load(stored["memory"]))
 
 
 def _points(row: LossWatch, snapshot: Snapshot) -> list[Point]:

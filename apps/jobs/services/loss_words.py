@@ -28,10 +28,17 @@ RULES: dict[str, Promise] = {
         "The loss of step {step} is {value}. By mean and deviation of the last 100 good ones, up to {against} is usual."
     ),
     "gradient": gettext_lazy("The norm of the gradient of step {step} is no finite number ({value})."),
+    "nan-iterations": gettext_lazy(
+        "Up to step {step} the loss of {value} iterations was no number; Megatron skipped them and printed none."
+    ),
     "flat": gettext_lazy("Since step {since} every loss is {value}, to the last digit: nothing is learnt."),
     "slow": gettext_lazy(
         "Since step {since} the throughput is below a quarter of what the first steps predict: {value} tokens a second"
         " instead of {against}."
+    ),
+    "behind": gettext_lazy(
+        "Since step {since} the throughput is below a quarter of what finished jobs alike predict: {value} tokens a"
+        " second instead of {against}."
     ),
     "overflow": gettext_lazy("Since step {since} gradients overflow again and again, and their steps are skipped."),
 }
@@ -39,6 +46,7 @@ RULES: dict[str, Promise] = {
 NEXT: dict[str, Promise] = {
     "flat": gettext_lazy("Check that parameters are given to the optimizer and that the learning rate is not 0."),
     "slow": gettext_lazy("Look at the ranks' nodes and at the time spent on reading data; one slow rank slows all."),
+    "behind": gettext_lazy("Look at the ranks' nodes and at the time spent on reading data; one slow rank slows all."),
     "overflow": gettext_lazy("Train in bf16, clip the gradient, or lower the learning rate."),
 }
 """What to do about an alert."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from apps.jobs.models import Job
+from apps.jobs.services.checkpoints import watch_of
 from apps.jobs.services.holding import ON_NODES
+from apps.jobs.services.predicting import PLAN, Prediction
 from apps.jobs.services.reading import Stretch
 from apps.streams import services as streams
 
@@ -18,7 +20,8 @@ SHOWN = 60
 @dataclass(frozen=True)
 class Pace:
     """`tokens` a second over all ranks, as the last steps came; `trend` the same, oldest first. What the log does not
-    tell is None. `gpu_hours` counts from the moment its ranks had a place."""
+    tell is None. `gpu_hours` counts from the moment its ranks had a place. `predicted` is what the loss watch holds the
+    throughput against; None: the run's own first steps."""
 
     tokens: float | None
     trend: list[float]
@@ -28,6 +31,12 @@ class Pace:
     gpu_use: float | None
     gpu_hours: float
     gpu_hours_in_all: float | None
+    predicted: Prediction | None = None
+
+    @property
+    def share(self) -> float | None:
+        """Of what was predicted, in percent."""
+        return 100 * self.tokens / self.predicted.tokens if self.predicted and self.tokens is not None else None
 
     @property
     def known(self) -> bool:
@@ -54,6 +63,7 @@ def pace_of(job: Job, stretches: Sequence[Stretch], at: datetime, ready: datetim
         gpu_use=_last(topic, "gpu_utilisation"),
         gpu_hours=job.gpus * hours,
         gpu_hours_in_all=job.gpus * (hours + (ready - at).total_seconds() / 3600) if ready else None,
+        predicted=Prediction.load(watch_of(job).snapshot.get(PLAN)),
     )
 
 

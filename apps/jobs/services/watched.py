@@ -13,6 +13,7 @@ from apps.jobs.services import loss_words
 from apps.jobs.services.checkpoints import Saved, checkpoints_of, watch_of
 from apps.jobs.services.losswatch import settings_of
 from apps.jobs.services.messages import FIELDS
+from apps.jobs.services.predicting import PLAN, Prediction
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Watched:
     knows_rate: bool
     suspended: bool
     settings: Settings
+    predicted: Prediction | None
 
     @property
     def offer(self) -> Saved | None:
@@ -67,6 +69,7 @@ def watched(job: Job) -> Watched:
         knows_rate=bool(TEMPLATES[job.document["template"]].rate_field),
         suspended=verdict and job.reason == "suspended.watch",
         settings=settings,
+        predicted=Prediction.load(row.snapshot.get(PLAN)),
     )
 
 
@@ -81,6 +84,7 @@ def told_plainly(told: Watched) -> dict[str, Any]:
         "done": told.done,
         "alerts": [text for text, _advice in told.alerts],
         "settings": told.settings.document(),
+        "predicted": told.predicted.dump() if told.predicted else None,
         "checkpoints": [
             {"step": saved.step, "attempt": saved.attempt, "saved_at": saved.at, "quarantined": not saved.good}
             for saved in told.checkpoints

@@ -20,7 +20,8 @@ LEAST_SIGMA = 0.05
 FLAT = 100
 """Equal losses in a row, to the last printed digit, that mean that nothing is learnt."""
 PACES, PACE_SHARE, SLOW_RUN = 20, 0.25, 3
-"""The first so many speeds predict the others; so many in a row below that share of their median are a collapse."""
+"""So many in a row below that share of what is predicted are a collapse. Where jobs alike predict nothing, the median
+of a run's first speeds does; these are never judged: a run is slow while it begins."""
 SCALE_FALLS = 5
 """A loss scale that falls so often in a row, once it had settled, or a run that skips every other step so often."""
 
@@ -31,7 +32,7 @@ class State(StrEnum):
     TRIPPED = "tripped"
 
 
-ALERTS = ("flat", "slow", "overflow")
+ALERTS = ("flat", "slow", "behind", "overflow")
 """What is told and marked but is no divergence: the weights are good."""
 
 
@@ -143,6 +144,8 @@ class _Step:
         """What must come some times in a row."""
         if norm is not None and not math.isfinite(norm):
             return self._finding("gradient", norm)
+        if skipped := self.values.get("nan_iterations"):
+            return self._finding("nan-iterations", skipped)
         if loss is None:
             return None
         good, rules = self.memory.good, self.rules
@@ -185,8 +188,11 @@ class _Step:
             return memory
         if len(memory.paces) < PACES:
             return replace(memory, paces=(*memory.paces, pace))
-        slow = pace < PACE_SHARE * median(memory.paces)
+        slow = pace < PACE_SHARE * self._predicted(memory)
         return replace(memory, slow=(*memory.slow, self.step)[:SLOW_RUN] if slow else ())
+
+    def _predicted(self, memory: Memory) -> float:
+        return median(memory.paces) if self.rules.pace is None else self.rules.pace
 
     def _scaled(self, memory: Memory) -> Memory:
         scale, skipped = self.values.get("loss_scale"), self.values.get("skipped_steps")
@@ -209,7 +215,8 @@ class _Step:
             holds.append(Finding("flat", self.step, memory.equal_since, None, memory.last_loss))
         if len(memory.slow) >= SLOW_RUN:
             pace = self.values.get("tokens_per_second", 0.0)
-            holds.append(Finding("slow", self.step, memory.slow[0], None, pace, median(memory.paces)))
+            rule = "slow" if self.rules.pace is None else "behind"
+            holds.append(Finding(rule, self.step, memory.slow[0], None, pace, self._predicted(memory)))
         for since, value in ((memory.scale_falls, memory.scale), (memory.skips, memory.skipped and memory.skipped[1])):
             if len(since) >= SCALE_FALLS and not any(one.rule == "overflow" for one in holds):
                 holds.append(Finding("overflow", self.step, since[0], None, value or 0.0))

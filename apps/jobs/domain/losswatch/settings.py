@@ -14,12 +14,13 @@ from apps.jobs.domain.fields import Choice, Choices, Decimal, Field, Integer
 class Rules:
     """`factor`: a loss more than so many times the mean of the last good ones is abnormal. `sigmas`: one above their
     mean by so many standard deviations is. `limit`: one above it trips at once, if the run was ever below. `run`: how
-    many abnormal ones in a row trip. None turns a rule off."""
+    many abnormal ones in a row trip. `pace`: the tokens a second that jobs alike predict. None turns a rule off."""
 
     factor: float | None = None
     sigmas: float | None = None
     limit: float | None = None
     run: int = 3
+    pace: float | None = None
 
 
 PRESETS: dict[str, Rules] = {

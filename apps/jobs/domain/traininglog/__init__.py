@@ -20,7 +20,7 @@ __all__ = ["CHECKPOINT", "MARKS", "Line", "LogReader", "Told", "causes"]
 
 CHECKPOINT = "checkpoint"
 """The mark of a step whose checkpoint was saved."""
-MARKS = (CHECKPOINT, "skipped_steps", *Way)
+MARKS = (CHECKPOINT, "skipped_steps", "nan_iterations", *Way)
 """Every mark there is: kept like series of figures, and no curves."""
 STEP_LIMIT = 2**63 - 1
 

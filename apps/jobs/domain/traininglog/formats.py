@@ -49,8 +49,10 @@ def megatron(line: Line, _progress: Progress) -> Told | None:
     if match is None:
         return None
     pairs = [(name, value.strip()) for name, _, value in (part.partition(":") for part in match[2].split("|"))]
-    bad = any(name.strip() == "number of nan iterations" and (number(value) or 0) > 0 for name, value in pairs)
-    return Told(int(match[1]), named(pairs), ("nan_iterations",) if bad else ())
+    bad = sum(number(value) or 0 for name, value in pairs if name.strip() == "number of nan iterations")
+    if not bad:
+        return Told(int(match[1]), named(pairs))
+    return Told(int(match[1]), named(pairs), ("nan_iterations",), marks={"nan_iterations": bad})
 
 
 _DEEPSPEED = re.compile(r"(?:\[[^\]]*\] ){2,5}step=(\d+), skipped=(\d+), lr=\[(" + NUMBER + r")[,\]].*", re.IGNORECASE)
