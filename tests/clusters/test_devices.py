@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +24,7 @@ from apps.clusters.watch import projections
 from apps.clusters.watch.database import Writer, in_thread
 from apps.clusters.watch.devices import DeviceWatch, Ours, Watched, exposed_readings
 from apps.jobs.domain.phases import Phase
-from apps.jobs.models import Job
+from apps.jobs.models import Job, JobRank
 from apps.jobs.services.curves import series_of
 from apps.jobs.services.gpus import gpus_of
 from apps.jobs.services.incidents import incidents_of
@@ -248,6 +249,22 @@ def test_what_a_pod_of_the_same_name_said_before_is_not_of_this_attempt() -> Non
     found = [scraped("s", 0, (10.0, 500), (40.0, 3)), scraped("l", 0, (10.0, 1.0), (40.0, 3.0))]
     ((_topic, _attempt, readings),) = exposed_readings([exposing(0, since=30.0)], found)
     assert [(step, value) for _series, step, value, _at in readings] == [(3, 3.0)]
+
+
+@pytest.mark.django_db
+def test_ranks_of_which_little_or_nothing_is_told(world: World, job: Job) -> None:
+    for rank in range(3):
+        JobRank.objects.create(job=job, pod_uid=f"u{rank}", pod_name=f"w-{rank}", attempt=1, rank=rank, phase="Running")
+    told = [exporters.Device("nvidia-dcgm", "0", "A800", time.time(), {"use": 0.0})]
+    some = [exporters.Device("nvidia-dcgm", "0", "A800", time.time(), {"temperature": 61.0, "memory": 2.0**30})]
+    pods = [devices.PodRead(job.topic, f"u{n}", f"w-{n}", n, 1, NOW, one) for n, one in enumerate((told, some))]
+    devices.note_devices(job.placement.cluster_id, pods, NOW)
+    page = browser(world.scientist).get(f"/jobs/{job.pk}/?part=ranks").content.decode()
+    cells = [re.sub(r"<[^>]+>", "", cell).strip() for cell in re.findall(r'<td class="num(?: \w+)*">(.*?)</td>', page)]
+    rows = [cells[first : first + 3] for first in range(0, len(cells), 4)]
+    assert rows == [["0", "–", "–"], ["–", "1.0 GiB", "61"], ["–", "–", "–"]]
+    whole = browser(world.scientist).get(f"/jobs/{job.pk}/")
+    assert whole.status_code == 200
 
 
 @pytest.mark.django_db
