@@ -57,10 +57,21 @@ class Page:
     """One page. It costs what it must remember and the coroutine that waits for its requests. What it is told is sent
     by whoever says it, and by a task only where the server does not take that at once."""
 
-    __slots__ = ("_behind", "_follows", "_gone", "_lobby", "_send", "_sending", "_texts", "_visit", "stuck_since")
+    __slots__ = (
+        "_behind",
+        "_follows",
+        "_gone",
+        "_hub",
+        "_lobby",
+        "_send",
+        "_sending",
+        "_texts",
+        "_visit",
+        "stuck_since",
+    )
 
     def __init__(self, send: Send) -> None:
-        self._send, self._lobby = send, lobby()
+        self._send, self._lobby, self._hub = send, lobby(), hub()
         self._follows: dict[str, _Follow | None] = {}
         self._texts: dict[str, None] = {}
         self._behind: dict[str, None] = {}
@@ -90,7 +101,7 @@ class Page:
             self._gone = True
             for topic, follow in self._follows.items():
                 if follow:
-                    hub().leave(self, topic)
+                    self._hub.leave(self, topic)
             self._lobby.leave(self, self._visit)
             if self._sending:
                 self._sending.cancel()
@@ -132,7 +143,7 @@ class Page:
 
     async def _join(self, topic: str, follow: _Follow) -> None:
         try:
-            await hub().join(self, topic)
+            await self._hub.join(self, topic)
         except RedisError as error:
             log.warning("buffer_unread", topic=topic, error=str(error))
             await self._close(LATER)
@@ -140,7 +151,7 @@ class Page:
     def _unsubscribe(self, topic: str) -> None:
         if topic in self._follows:
             if self._follows.pop(topic):
-                hub().leave(self, topic)
+                self._hub.leave(self, topic)
             self._lobby.unfollow(self, topic)
 
     async def _close(self, code: int) -> None:
@@ -195,7 +206,7 @@ class Page:
                         await self._bring(topic, follow)
         except OSError:
             self._gone = True  # the page went away
-        if self._sending is asyncio.current_task():
+        if self._sending and self._sending is asyncio.current_task():
             self._sending = None
             self._lobby.busy.discard(self)
 
@@ -207,11 +218,11 @@ class Page:
     async def _bring(self, topic: str, follow: _Follow) -> None:
         """Send what there is of a log after the page's place, from the hub, or the buffer where that has it no more."""
         while not self._gone and self._follows.get(topic) is follow:
-            made = None if follow.since is None else hub().after(topic, follow.since, follow.cursor)
+            made = None if follow.since is None else self._hub.after(topic, follow.since, follow.cursor)
             if made is not None:
                 await self._pass_on(follow, made)
                 return
-            last = hub().last(topic)
+            last = self._hub.last(topic)
             if last is None:
                 return  # the page is still on its way to the hub, and hears when it is there
             follow.since = last if await self._catch_up(topic, follow) else None
