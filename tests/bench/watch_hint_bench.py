@@ -44,8 +44,8 @@ for pk in IDS:
                        gpus=1, phase="running")
 """
 
-Change = tuple[float, str]
-"""When it was sent (`time.monotonic`), and the job."""
+Change = tuple[float, float, str]
+"""When it was sent and when the API server had answered (`time.monotonic`), and the job."""
 
 
 def figures() -> Iterator[Figure]:
@@ -69,9 +69,11 @@ def measured(running: RunningDemo) -> Iterator[Figure]:
             page.heard.clear()
             changes, took, made = writer.submit(change, door, ids, rate).result()
             time.sleep(10)
-            late = sorted(lateness(changes, page.heard))
-            for part, at in (("p50", len(late) // 2), ("p99", len(late) * 99 // 100)):
-                yield Figure(f"watch-hint-{name}-{part}", late[at] * 1000, "ms", None, 50)
+            late = list(lateness(changes, page.heard))
+            for since, values in (("", [both[0] for both in late]), ("answer-", [both[1] for both in late])):
+                values.sort()
+                for part, at in (("p50", len(values) // 2), ("p99", len(values) * 99 // 100)):
+                    yield Figure(f"watch-hint-{name}-{since}{part}", values[at] * 1000, "ms", None, 50)
             yield Figure(
                 f"watch-hint-{name}-between",
                 took * 1000 / made,
@@ -87,12 +89,12 @@ class Page(Frames):
 
     def __init__(self, url: str, session: str, topics: list[str]) -> None:
         super().__init__(url, session, topics)
-        self.heard: list[Change] = []
+        self.heard: list[tuple[float, str]] = []
         self.kept = _Noted(self.heard)
 
 
 class _Noted(list[str]):
-    def __init__(self, heard: list[Change]) -> None:
+    def __init__(self, heard: list[tuple[float, str]]) -> None:
         super().__init__()
         self._heard = heard
 
@@ -100,12 +102,13 @@ class _Noted(list[str]):
         self._heard.append((time.monotonic(), json.loads(frame).get("topic", "").removeprefix("job.")))
 
 
-def lateness(changes: list[Change], heard: list[Change]) -> list[float]:
-    """Seconds from each change to the first frame of its job afterwards, or to now where none came."""
+def lateness(changes: list[Change], heard: list[tuple[float, str]]) -> Iterator[tuple[float, float]]:
+    """Seconds from each change's sending, and from its answer (0 for one that was quicker), to the first frame of its job
+    after the sending, or to now where none came."""
     now = time.monotonic()
-    return [
-        next((at for at, job_id in heard if job_id == changed and at >= sent), now) - sent for sent, changed in changes
-    ]
+    for sent, answered, changed in changes:
+        told = next((at for at, job_id in heard if job_id == changed and at >= sent), now)
+        yield told - sent, max(0.0, told - answered)
 
 
 def _door(running: RunningDemo) -> Door:
@@ -166,9 +169,10 @@ def change(door: Door, ids: list[str], rate: int) -> tuple[list[Change], float, 
                 return
             with lock:
                 number, (job_id, pod) = next(made), next(targets)
-            if noted:
-                changes.append((time.monotonic(), job_id))
+            sent = time.monotonic()
             yield "PATCH", f"{PODS}/{pod}/status", {"status": _waiting(number + 1)}
+            if noted:
+                changes.append((sent, time.monotonic(), job_id))
 
     def write(*plan: Any) -> None:
         door.ask(due(*plan))

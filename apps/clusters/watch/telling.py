@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import structlog
 from django.db import Error as DatabaseError
@@ -42,9 +43,11 @@ class Telling:
         self._any.set()
 
     async def run(self) -> None:
+        """The first at once, and what comes in the moment after a statement together in the next."""
+        written = 0.0
         while True:
             await self._any.wait()
-            await asyncio.sleep(GATHER_SECONDS)
+            await asyncio.sleep(max(0.0, written + GATHER_SECONDS - time.monotonic()))
             self._any.clear()
             batch, self._waiting = self._waiting, {}
             for kind, pods in batch.items():
@@ -53,3 +56,4 @@ class Telling:
                     await self._write(kind.seen, list(pods.values()))
                 except DatabaseError as error:  # the look that each was woken for will find it
                     log.warning("pods_untold", task=kind.task, pods=len(pods), error=str(error)[:200])
+            written = time.monotonic()
