@@ -39,6 +39,10 @@ RETRY_SECONDS = 1.0
 BAD, SIGN_IN, FORBIDDEN, LATER = 4400, 4401, 4403, 1013
 CODES = {Verdict.NOBODY: SIGN_IN, Verdict.MAY_NOT: FORBIDDEN}
 
+GONE = (OSError, RuntimeError)
+"""What a server raises for a message to a page that went away: the second where it has itself given the page up and not
+yet said so, as uvicorn does with one that answers no ping."""
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -158,8 +162,8 @@ class Page:
         self._gone = True
         try:
             await self._send({"type": "websocket.close", "code": code})
-        except OSError:
-            return  # it has gone by itself
+        except GONE:
+            return
 
     # --- what the lobby and the hub say -----------------------------------------------------------------------------
 
@@ -204,8 +208,8 @@ class Page:
                     follow = self._follows.get(topic)
                     if follow:
                         await self._bring(topic, follow)
-        except OSError:
-            self._gone = True  # the page went away
+        except GONE:
+            self._gone = True
         if self._sending and self._sending is asyncio.current_task():
             self._sending = None
             self._lobby.busy.discard(self)

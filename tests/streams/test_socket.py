@@ -275,6 +275,32 @@ def _lost(_found: Any) -> Any:
     raise RedisError("The connection is gone.")
 
 
+@pytest.mark.parametrize("failure", [OSError("gone"), RuntimeError("Unexpected ASGI message after close")])
+async def test_a_page_that_is_gone_before_the_server_says_so_hurts_nobody(
+    place: dict[str, Any], failure: Exception
+) -> None:
+    """uvicorn has closed a page that answered no ping, and refuses to send; the other pages hear on."""
+
+    async def broken(scope: Any, receive: Any, send: Any) -> None:
+        async def refuse(message: Any) -> None:
+            if message["type"] == "websocket.send":
+                raise failure
+            await send(message)
+
+        await sockets(scope, receive, refuse)
+
+    gone, well = Socket(broken, _headers(place["member"])), Socket(sockets, _headers(place["member"]))
+    for socket in (gone, well):
+        await socket.connect()
+        await socket.send_json_to({"op": "subscribe", "topic": place["topic"], "log": False})
+    assert await well.receive_nothing(0.5)
+    for _ in range(2):
+        await in_thread(services.hint, place["topic"])
+        assert await well.receive_json_from(timeout=3) == {"t": "hint", "topic": place["topic"]}
+    for socket in (gone, well):
+        await socket.disconnect()
+
+
 async def test_a_quiet_page_hears_a_beat(place: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A page cannot see the server's pings; without a word it could not tell quiet from cut off."""
     monkeypatch.setattr(lobby, "RECHECK_SECONDS", 0.1)
