@@ -21,9 +21,9 @@ from typing import Any
 
 from tests.bench.database import test_database
 
-MARK = "~#"
-"""Stands once in each line: pages count it in the raw frames."""
-LAST = "~# the end"
+MARK = "~##~"
+"""Stands once in each line: pages count it in the raw bytes. (The header of a frame may hold ~ and any two bytes.)"""
+LAST = f"{MARK} the end"
 POD = json.dumps(
     {
         "kind": "Pod", "apiVersion": "v1",
