@@ -93,7 +93,7 @@ def both(data: bytes, sizes: Iterable[int], own: int = 0) -> tuple[int, int]:
     return right[-1], singly
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None)
 @given(
     st.lists(anything, max_size=12), st.lists(st.integers(1, 900), min_size=1, max_size=12), st.sampled_from([0, 1, 2])
 )

@@ -165,6 +165,23 @@ def test_a_run_that_skips_every_other_step_is_an_overflow_storm() -> None:
     assert alerts(memory) == [("overflow", 20)]
 
 
+def test_iterations_that_megatron_skips_are_an_overflow_storm() -> None:
+    """It tells those since the line before, not all so far."""
+
+    def told(*skips: int) -> Memory:
+        reader, points = LogReader(), list[Point]()
+        for number, skipped in enumerate(skips, start=1):
+            text = (
+                f" iteration {10 * number}/ 25000 | lm loss: 2.{number} | number of skipped iterations: {skipped:3} |\n"
+            )
+            found = reader.read(next(iter(clusters.read_lines([text.encode()]))))
+            points += [Point(1, found.step or 0, *pair) for pair in {**found.values, **found.marks}.items()]
+        return follow(WATCHDOG, Snapshot(), points)[0]
+
+    assert alerts(told(*[0] * 3, *[8] * 5)) == [("overflow", 40)]
+    assert alerts(told(*[1] * 30)) == []
+
+
 # --- what must change nothing -----------------------------------------------------------------------------------------
 
 losses = st.one_of(

@@ -265,7 +265,7 @@ def test_a_tenants_oldest_lines_make_room_for_its_newest(topic: str, settings: A
     assert everything(topic) == list(range(11, 51))
 
 
-def test_bytes_of_nobody_are_swept_and_a_discarded_log_goes(topic: str, folder: Path) -> None:
+def test_bytes_of_nobody_are_swept_and_a_log_that_is_over_goes(topic: str, folder: Path, settings: Any) -> None:
     write(topic, 1, 10)
     found = archive.gather(topic, now=True)
     assert found is not None
@@ -274,7 +274,7 @@ def test_bytes_of_nobody_are_swept_and_a_discarded_log_goes(topic: str, folder: 
     assert services.due_segments() == []
     Segment.objects.filter(pk=row).update(created_at=timezone.now() - retention.UNSTORED - timedelta(minutes=1))
     keep_all(topic)
-    services.discard(topic)
+    settings.LOG_KEPT_DAYS = 1
     buffer.forget(topic)
     due = services.due_segments()
     assert len(due) == 2

@@ -48,7 +48,7 @@ from apps.streams.services.points import (
     told,
 )
 from apps.streams.services.reading import encoded, lines, text, wrote
-from apps.streams.services.retention import discard, due_segments, remove_segment
+from apps.streams.services.retention import due_segments, remove_segment
 from apps.streams.services.telling import tell_points
 from apps.streams.services.topics import may_follow, register_topic, topic_kinds
 from apps.streams.services.words import LOG_WORDS
@@ -83,7 +83,6 @@ __all__ = [
     "after",
     "append",
     "curves_known",
-    "discard",
     "due_segments",
     "encoded",
     "forget",

@@ -54,11 +54,6 @@ def make_room(tenant_id: int) -> None:
     _expire(going)
 
 
-def discard(topic: str) -> None:
-    """Take away a topic's whole kept log, with what it belongs to; who asked for that records it."""
-    Segment.objects.filter(topic=topic, due_at=None).update(due_at=Now())
-
-
 def remove_segment(pk: int) -> None:
     """Take a marked segment's bytes away, then its row."""
     segment = Segment.objects.filter(pk=pk, due_at__isnull=False).first()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,11 +18,13 @@ BAR_TAIL = 400
 
 @dataclass
 class Progress:
-    """What lines before have said: how many steps an epoch has, and which of Ray's workers spoke first."""
+    """What lines before have said: how many steps an epoch has, which of Ray's workers spoke first, how many iterations
+    Megatron skipped."""
 
     epoch_steps: int = 0
     last_step: int = 0
     worker: str = ""
+    skipped: float = 0
 
 
 Format = Callable[[Line, Progress], Told | None]
@@ -43,16 +46,21 @@ def platform(line: Line, _progress: Progress) -> Told | None:
 _MEGATRON = re.compile(r"\s*(?:\[[\d :.-]+\]\s*)?iteration\s+(\d+)/\s*\d+\s*\|(.*)", re.DOTALL)
 
 
-def megatron(line: Line, _progress: Progress) -> Told | None:
-    """` iteration 122/ 250000 | lm loss: 2.504220E+00 | loss scale: 1.0 | …`. An iteration that was NaN has no loss."""
+def megatron(line: Line, progress: Progress) -> Told | None:
+    """` iteration 122/ 250000 | lm loss: 2.504220E+00 | loss scale: 1.0 | …`. An iteration that was NaN has no loss.
+    How many were, and how many were skipped, is told of those since the line before."""
     match = _MEGATRON.fullmatch(line.text[:MAX_SEARCHED])
     if match is None:
         return None
     pairs = [(name, value.strip()) for name, _, value in (part.partition(":") for part in match[2].split("|"))]
-    bad = sum(number(value) or 0 for name, value in pairs if name.strip() == "number of nan iterations")
-    if not bad:
-        return Told(int(match[1]), named(pairs))
-    return Told(int(match[1]), named(pairs), ("nan_iterations",), marks={"nan_iterations": bad})
+    counts = {name.strip(): number(value) or 0.0 for name, value in pairs}
+    nan, marks = counts.get("number of nan iterations", 0.0), dict[str, float]()
+    if (skipped := counts.get("number of skipped iterations")) is not None:
+        progress.skipped += skipped if math.isfinite(skipped) else 0
+        marks["skipped_steps"] = progress.skipped
+    if nan:
+        marks["nan_iterations"] = nan
+    return Told(int(match[1]), named(pairs), ("nan_iterations",) if nan else (), marks)
 
 
 _DEEPSPEED = re.compile(r"(?:\[[^\]]*\] ){2,5}step=(\d+), skipped=(\d+), lr=\[(" + NUMBER + r")[,\]].*", re.IGNORECASE)
