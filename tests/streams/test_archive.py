@@ -120,6 +120,31 @@ def test_the_log_goes_on_behind_what_is_kept_when_redis_is_lost(topic: str) -> N
     assert everything(topic) == list(range(1, 46))
 
 
+def test_a_ring_of_an_earlier_time_is_not_gone_on_with(topic: str) -> None:
+    """Redis comes back with what it had saved a while ago: numbers that are taken would be given again."""
+    keys = buffer.Keys.of(topic)
+    write(topic, 1, 10, source="a")
+    keep_all(topic)
+    saved = {key: buffer.redis().dump(key) for key in (keys.stream, keys.meta, keys.places)}
+    write(topic, 11, 20, source="b")
+    keep_all(topic)
+
+    async def run() -> None:
+        live = services.LiveBuffer(keep.known)
+        before = await live.place(topic, "a")
+        for key, dumped in saved.items():
+            await asyncio.to_thread(buffer.redis().restore, key, 0, dumped, replace=True)
+        frame = services.LogFrame(services.Source(0, 1, "p"), [services.LogLine(SECOND, "", 0, None, "line 31")])
+        move = services.Move("a", before, "31")
+        assert not await live.append(topic, [services.pack(frame)], move), "though the source stands where it stood"
+        assert (await live.place(topic, "a"), await live.place(topic, "b")) == ("10", "30")
+        assert await live.append(topic, [services.pack(frame)], move)
+        await live.close()
+
+    asyncio.run(run())
+    assert everything(topic) == list(range(1, 32))
+
+
 def test_a_ring_begun_anew_is_not_told_of_the_lines_of_the_one_before(topic: str) -> None:
     write(topic, 1, 10)
     found = archive.gather(topic, now=True)

@@ -43,7 +43,7 @@ async def keep_logs(buffer: streams.LiveBuffer, write: Writer) -> None:
                 log.warning("rings_unread", error=str(error)[:200])
         paused = {topic: until for topic, until in paused.items() if until > clock()}
         tried = list(topics - paused.keys())
-        results = await asyncio.gather(*(_keep(topic, write, room) for topic in tried))
+        results = await asyncio.gather(*(_keep(topic, buffer, write, room) for topic in tried))
         for topic, waits in zip(tried, results, strict=True):
             if waits is None:
                 paused[topic] = clock() + PAUSE_SECONDS
@@ -52,7 +52,7 @@ async def keep_logs(buffer: streams.LiveBuffer, write: Writer) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _keep(topic: str, write: Writer, room: asyncio.Semaphore) -> bool | None:
+async def _keep(topic: str, buffer: streams.LiveBuffer, write: Writer, room: asyncio.Semaphore) -> bool | None:
     """Make the segments of a topic that are due; whether lines still wait, None where they could not be kept."""
     async with room:
         try:
@@ -60,6 +60,7 @@ async def _keep(topic: str, write: Writer, room: asyncio.Semaphore) -> bool | No
                 row = await write(archive.reserve, found)
                 await in_thread(archive.store, found)
                 await write(archive.settle, row)
+                buffer.kept(topic, found.summary.last)
                 await asyncio.to_thread(archive.tell_ring, found)
             return await asyncio.to_thread(archive.waits, topic)
         except (RedisError, DatabaseError, OutsideError) as error:

@@ -34,17 +34,18 @@ ANY = "*"
 SCRIPT = """
 local stream, meta, places = KEYS[1], KEYS[2], KEYS[3]
 local source, expected, place, birth, seconds = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local max_lines, max_bytes = tonumber(ARGV[6]), tonumber(ARGV[7])
+local max_lines, max_bytes, least = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 if expected ~= '*' then
   if redis.call('HEXISTS', meta, 'kept') == 0 then return 0 end
+  if tonumber(redis.call('HGET', meta, 'lines') or 0) < least then return 0 end
   if (redis.call('HGET', places, source) or '') ~= expected then return 0 end
 end
 redis.call('HSETNX', meta, 'birth', birth)
 birth = redis.call('HGET', meta, 'birth')
 local lines, bytes = 0, 0
 local read = 0
-for i = 8, #ARGV, 3 do if ARGV[i] == 'log' then read = i end end
-for i = 8, #ARGV, 3 do
+for i = 9, #ARGV, 3 do if ARGV[i] == 'log' then read = i end end
+for i = 9, #ARGV, 3 do
   lines = redis.call('HINCRBY', meta, 'lines', ARGV[i + 1])
   bytes = redis.call('HINCRBY', meta, 'bytes', #ARGV[i + 2])
   local entry = {'k', ARGV[i], 'c', ARGV[i + 1], 'b', ARGV[i + 2],
@@ -56,7 +57,7 @@ for i = 8, #ARGV, 3 do
 end
 if expected ~= '*' then redis.call('HSET', places, source, place) end
 for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, seconds) end
-if #ARGV < 8 then return 1 end
+if #ARGV < 9 then return 1 end
 local gone = redis.call('HMGET', meta, 'lines_gone', 'bytes_gone', 'kept')
 local kept = tonumber(gone[3] or lines)
 local slack = 1.02
@@ -75,8 +76,12 @@ return 1
 """
 
 # A topic whose log is kept for good goes on behind its last kept line, with the places of then, where the ring is lost.
+# So it does where the ring is of an earlier time: Redis was begun anew from what it had saved.
 ADOPT = """
 local meta, places, birth, last, seconds = KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
+if tonumber(redis.call('HGET', meta, 'lines') or last) < tonumber(last) then
+  for _, key in ipairs(KEYS) do redis.call('DEL', key) end
+end
 if redis.call('HEXISTS', meta, 'kept') == 1 then return 0 end
 redis.call('HSETNX', meta, 'birth', birth)
 if redis.call('HEXISTS', meta, 'lines') == 1 then
@@ -140,10 +145,11 @@ def redis() -> Redis:
     return Redis.from_url(settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=2, health_check_interval=30)
 
 
-def script_arguments(frames: Sequence[Packed], move: Move = _ANYWHERE) -> list[str | int | bytes]:
-    """The arguments of SCRIPT after its keys."""
+def script_arguments(frames: Sequence[Packed], move: Move = _ANYWHERE, least: int = 0) -> list[str | int | bytes]:
+    """The arguments of SCRIPT after its keys. `least` is how many lines the ring has had, as far as known: one that
+    says fewer was lost."""
     arguments: list[str | int | bytes] = [move.source, move.expected, move.place, secrets.token_hex(4)]
-    arguments += [SECONDS_KEPT, LINES_KEPT, BYTES_KEPT]
+    arguments += [SECONDS_KEPT, LINES_KEPT, BYTES_KEPT, least]
     for frame in frames:
         arguments += [frame.kind.value, frame.count, frame.body]
     return arguments

@@ -18,11 +18,12 @@ from apps.streams.services.buffer import ADOPT, SCRIPT, Kept, Keys, Move, script
 class LiveBuffer:
     """One connection pool for all followers of one event loop. Raises RedisError.
 
-    `kept` tells (in a thread) what is kept of a log for good: it is asked where the ring knows nothing of a topic.
+    `kept` tells (in a thread) what is kept of a log for good: the ring goes on behind that where it is lost, or older.
     """
 
     def __init__(self, kept: Callable[[str], Kept] | None = None) -> None:
         self._kept = kept
+        self._least: dict[str, int] = {}
         self.grown: set[str] = set()
         """Topics that were written to; whoever keeps their lines for good takes them out."""
         self._redis: Redis = Redis.from_url(
@@ -37,21 +38,29 @@ class LiveBuffer:
     async def place(self, topic: str, source: str) -> str:
         """Where a source stands, "" where nothing is known of it."""
         keys = Keys.of(topic)
-        if not await cast("Any", self._redis.hexists(keys.meta, "kept")):
-            try:
-                kept = await asyncio.to_thread(self._kept, topic) if self._kept else Kept()
-            except DatabaseError as error:
+        adopted, lines = await cast("Any", self._redis.hmget(keys.meta, "kept", "lines"))
+        try:
+            kept = await asyncio.to_thread(self._kept, topic) if self._kept else Kept()
+        except DatabaseError as error:
+            if adopted is None:
                 raise RedisError("What is kept of the log cannot be asked: its ring cannot go on.") from error
+            kept = Kept()
+        self.kept(topic, kept.last)
+        if adopted is None or int(lines or 0) < kept.last:
             await self._adopt(keys=[keys.stream, keys.meta, keys.places], args=cast("Any", kept.arguments()))
         found = await cast("Any", self._redis.hget(keys.places, source))
         _stop_if_cancelled()
         return bytes(found).decode() if found else ""
 
+    def kept(self, topic: str, last: int) -> None:
+        """Lines up to this one are kept for good: a ring that has had fewer is of an earlier time."""
+        self._least[topic] = max(last, self._least.get(topic, 0))
+
     async def append(self, topic: str, frames: Sequence[Packed], move: Move) -> bool:
         """Write frames and the source's new position together. False, and nothing written, if the source stands
         elsewhere than `move.expected` (somebody else follows it), or the ring was lost: ask for its place again."""
         keys = Keys.of(topic)
-        arguments = script_arguments(frames, move)
+        arguments = script_arguments(frames, move, self._least.get(topic, 0))
         written = await self._script(keys=[keys.stream, keys.meta, keys.places], args=cast("Any", arguments))
         _stop_if_cancelled()
         if written and frames:
