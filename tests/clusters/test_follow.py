@@ -75,7 +75,7 @@ async def test_cuts_lose_and_double_no_line(topic: str, seed: int) -> None:
     equal times."""
     dice = random.Random(seed)
     async with (
-        LogServer(dice=dice, cut_chance=0.08, trimmed=seed == 3) as server,
+        LogServer(dice=dice, cut_chance=0.04, trimmed=seed == 3) as server,
         following(server, topic, Run(0, False)) as (follower, task),
     ):
         at = START

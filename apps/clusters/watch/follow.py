@@ -311,14 +311,13 @@ class Follower:
 
     async def _flush(self, place: Place) -> None:
         """Store what has gathered and the place after it, as one."""
-        batch, begun = self._gathered.take(), time.monotonic()
-        after = place.dump()
+        batch, after = self._gathered.take(), place.dump()
         if after == self._stored and batch.gap is None:
             return
         target = self._target
         if batch.readings:
             await self._record(batch.readings)
-        move = streams.Move(target.name, self._stored, after)
+        move, begun = streams.Move(target.name, self._stored, after), time.monotonic()
         try:
             written = await self._buffer.append(target.topic, batch.frames(target.source), move)
         except RedisError:
