@@ -130,7 +130,8 @@ export class LogFind {
       only: this.only.getAttribute("aria-pressed") === "true" ? 1 : "",
     });
     this.#offer(null);
-    this.fault(this.search.fault ? this.log.words.fault : "");
+    const { words } = this.log;
+    this.fault(this.search.fault ? (this.search.fault === "pattern" ? words.badPattern : words.fault) : "");
     for (const row of this.log.box.querySelectorAll(".hit")) row.classList.remove("hit");
     if (filtered || this.#isFilter) this.log.reload();
     else this.#markAll();

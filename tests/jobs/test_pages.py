@@ -436,3 +436,18 @@ def test_submit_is_grey_with_its_reason_where_the_queue_never_gives_so_much(worl
     assert "Grey because it asks for more GPUs than the queue ever gives." in page
     client.post(reverse("jobs:draft-submit", args=[draft.pk]))
     assert not Job.objects.exists()
+
+
+def test_a_long_history_and_many_drafts_come_by_the_page_and_stay_there_when_asked_for_again(world: World) -> None:
+    job = factories.job(world.scientist, world.place, phase=Phase.RUNNING)
+    JobPhase.objects.bulk_create(JobPhase(job=job, phase=Phase.RUNNING, attempt=n) for n in range(2, 61))
+    client, path = browser(world.scientist), reverse("jobs:detail", args=[job.pk])
+    first = client.get(path, {"tab": "history"})
+    assert len(first.context["history"].rows) == 50
+    more = client.get(f"{path}?{first.context['history'].older}")
+    assert [move.attempt for move, _phase, _text in more.context["history"].rows] == list(range(51, 61))
+    assert f"part=tab&amp;tab=history&amp;{more.context['place']}" in more.content.decode()
+    Draft.objects.bulk_create(Draft(tenant=job.tenant, owner=world.scientist) for _n in range(55))
+    drafts = client.get(reverse("jobs:drafts"))
+    rest = client.get(f"{reverse('jobs:drafts')}?{drafts.context['page'].older}")
+    assert (len(drafts.context["drafts"]), len(rest.context["drafts"])) == (50, 5)

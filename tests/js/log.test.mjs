@@ -12,6 +12,10 @@ test("a search is somewhere to go, an expression or plain text", () => {
   assert.ok(readSearch("/lo+ss/i").test("LOOSS"));
   assert.equal(readSearch("step:1", { regex: true }).q, "step:1");
   assert.equal(readSearch("(", { regex: true }).test("("), false, "the server says what is wrong with it");
+  for (const text of ["(?=a)b", "(?<!a)b", "(a)\\1", "(?<n>a)\\k<n>"]) {
+    assert.equal(readSearch(text, { regex: true }).fault, "pattern", "RE2 knows none of these");
+  }
+  assert.ok(readSearch("(?:a|b)\\d", { regex: true }).test("b7"));
   assert.ok(readSearch("Loss (").test("the loss ( is"));
   assert.deepEqual(readSearch("  "), {});
 });

@@ -62,6 +62,13 @@ class Listing:
         newer = self._address(query, back, rows[0]) if rows and more_back else ""
         return Page(rows, older, newer)
 
+    def place(self, query: QueryDict) -> str:
+        """What of an address says where in the list it is, for what asks for the same place again; "" at its head."""
+        kept = query.copy()
+        for word in [word for word in kept if word not in (self._word("before"), self._word("after"))]:
+            kept.pop(word)
+        return kept.urlencode()
+
     def _beyond(self, found: QuerySet[M], way: str, place: int | str) -> list[M]:
         """The rows next to a place, nearest first: one more than a page holds tells whether there is another."""
         compare, order = ("lt", f"-{self.key}") if way == "before" else ("gt", self.key)

@@ -61,9 +61,14 @@ def ranks_of(job: Job, *, attempt: int | None = None) -> QuerySet[JobRank]:
     return JobRank.objects.filter(job=job, attempt=attempt or job.attempt).order_by("rank")
 
 
+def moves_of(job: Job) -> QuerySet[JobPhase]:
+    """Every move of a job, in any order."""
+    return JobPhase.objects.filter(job=job)
+
+
 def history_of(job: Job) -> list[JobPhase]:
     """Every move of a job, oldest first."""
-    return list(JobPhase.objects.filter(job=job).order_by("id"))
+    return list(moves_of(job).order_by("id"))
 
 
 def reason_of(job: Job) -> str:

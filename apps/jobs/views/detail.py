@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from apps.accounts.services import Listing
 from apps.accounts.types import Permission
 from apps.clusters import services as clusters
 from apps.jobs import services
@@ -27,6 +28,7 @@ from apps.jobs.services.network import TOLD, slow_network
 from apps.jobs.services.overview import going_of
 from apps.jobs.services.pace import pace_of
 from apps.jobs.services.picture import Picture, picture_of
+from apps.jobs.services.reading import moves_of
 from apps.jobs.services.registering import may_have_checkpoint
 from apps.jobs.services.watched import watched
 from apps.jobs.views.wizard import to_yaml
@@ -34,6 +36,7 @@ from apps.quotas import services as quotas
 from apps.streams import services as streams
 
 TABS = ("ranks", "manifests", "watch", "incidents", "history")
+MOVES = Listing("moves", rising=True)
 RELATED = ("tenant", "owner", "placement__tenant", "placement__cluster", "cloned_from", "loss_watch")
 
 
@@ -134,8 +137,8 @@ def _buttons(request: HttpRequest, job: Job) -> dict[str, Any]:
 
 
 def _tab(request: HttpRequest, job: Job, tab: str) -> dict[str, Any]:
-    ranks, history = list(services.ranks_of(job)), services.history_of(job)
-    counts = {"ranks": len(ranks), "history": len(history)}
+    ranks, moves = list(services.ranks_of(job)), moves_of(job)
+    counts = {"ranks": len(ranks), "history": moves.count()}
     context: dict[str, Any] = {"tab": tab, "tabs": [(key, counts.get(key), key == tab) for key in TABS]}
     match tab:
         case "manifests":
@@ -146,10 +149,12 @@ def _tab(request: HttpRequest, job: Job, tab: str) -> dict[str, Any]:
             context |= {"job": job, "watched": watched(job), "may_control": services.may_control(request.actor, job)}
             context["watch_form"] = WatchForm(job)
         case "history":
-            context["history"] = [
+            page = MOVES.page(moves, request.GET)
+            told = [
                 (move, Phase(move.phase), services.reason_text(move.reason, move.reason_params) if move.reason else "")
-                for move in history
+                for move in page.rows
             ]
+            context |= {"history": page.of(told), "place": MOVES.place(request.GET)}
         case _:
             context["ranks"] = ranks
             context["told"] = by_rank(gpus_of(job).devices)

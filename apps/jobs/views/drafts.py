@@ -10,6 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
+from apps.accounts.services import Listing
 from apps.accounts.types import Permission
 from apps.jobs import services
 from apps.jobs.models import Draft
@@ -17,10 +18,12 @@ from apps.jobs.models import Draft
 
 @require_GET
 def drafts(request: HttpRequest) -> HttpResponse:
-    """What was begun and not submitted, the one touched last first."""
+    """What was begun and not submitted, the newest first."""
     own = Draft.objects.visible_to(request.actor).filter(submitted_at=None).select_related("tenant")
+    page = Listing(key="job_id", text=True).page(own, request.GET)
     context = {
-        "drafts": own.order_by("-updated_at")[:100],
+        "drafts": page.rows,
+        "page": page,
         "may_submit": request.actor.may(Permission.JOB_SUBMIT),
     }
     return render(request, "jobs/drafts.html", context)

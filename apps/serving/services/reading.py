@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
@@ -38,9 +39,14 @@ def manifests_of(deployment: Deployment) -> list[dict[str, Any]]:
     return manifests.manifests(plan_of(deployment))
 
 
+def moves_of(deployment: Deployment) -> QuerySet[DeploymentPhase]:
+    """Every move of a deployment, in any order."""
+    return DeploymentPhase.objects.filter(deployment=deployment)
+
+
 def history_of(deployment: Deployment) -> list[DeploymentPhase]:
     """Every move of a deployment, oldest first."""
-    return list(DeploymentPhase.objects.filter(deployment=deployment).order_by("id"))
+    return list(moves_of(deployment).order_by("id"))
 
 
 def replicas_of(deployment: Deployment) -> list[Replica]:

@@ -10,16 +10,19 @@ from django.shortcuts import get_object_or_404, render
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
+from apps.accounts.services import Listing
 from apps.accounts.types import Permission
 from apps.serving import services
 from apps.serving.domain.phases import Phase, Wanted
 from apps.serving.models import Deployment, DeploymentPhase
 from apps.serving.services.keys import USUAL_RATE
 from apps.serving.services.messages import LOOKS, PHASES
+from apps.serving.services.reading import moves_of
 from apps.serving.services.written import code_of, to_yaml
 from apps.streams import services as streams
 
 TABS = ("replicas", "keys", "history", "manifests")
+MOVES = Listing("moves", rising=True)
 SHOWN = 5
 """The newest moves that stand beside the page."""
 CODES = ("curl", "python")
@@ -112,11 +115,13 @@ def tab(request: HttpRequest, deployment: Deployment, asked: str) -> dict[str, A
         case "manifests":
             context["manifests"] = [(item["kind"], to_yaml(item)) for item in services.manifests_of(deployment)]
         case "history":
-            context["history"] = [
+            page = MOVES.page(moves_of(deployment), request.GET)
+            told = [
                 (move, PHASES[Phase(move.phase)], LOOKS[Phase(move.phase)],
                  services.reason_text(move.reason, move.reason_params))
-                for move in services.history_of(deployment)
+                for move in page.rows
             ]  # fmt: skip
+            context |= {"history": page.of(told), "place": MOVES.place(request.GET)}
         case _:
             context["replicas"] = [
                 (replica, PHASES[Phase(replica.stage)], LOOKS[Phase(replica.stage)],

@@ -21,6 +21,7 @@ LOG_WORDS = {
     "until": gettext_lazy("until {t}"),
     "badTime": gettext_lazy("Enter a time such as 15:32 or 2026-03-02 15:32."),
     "badOrder": gettext_lazy("Choose a time after the beginning."),
+    "badPattern": gettext_lazy("RE2, which searches the log, knows no look-around and no reference back to a group."),
     "noStep": gettext_lazy("No kept line is of step {n}."),
     "noLine": gettext_lazy("No line like that is kept."),
     "noneFits": gettext_lazy("No line fits what is chosen."),

@@ -6,7 +6,7 @@ const MOMENT = /^(?:(\d{4})-(\d\d)-(\d\d)[T ]+)?(\d{1,2}):(\d\d)(?::(\d\d))?$/;
 /**
  * @param {string} text
  * @param {{regex?: boolean, near?: number, zone?: string}} options `near` is a moment (ms) on the day that is meant
- * @returns {{jump: "step"|"line"|"at", value: string}|{q: string, regex: boolean, test: (line: string) => boolean}|{fault: true}|{}}
+ * @returns {{jump: "step"|"line"|"at", value: string}|{q: string, regex: boolean, test: (line: string) => boolean}|{fault: true|"pattern"}|{}}
  */
 export function readSearch(text, { regex = false, near = Date.now(), zone } = {}) {
   const wanted = text.trim();
@@ -28,7 +28,11 @@ function readJump(kind, value, near, zone) {
   return /^\d{1,15}$/.test(number) ? { jump: kind, value: number } : { fault: true };
 }
 
+/** What RE2, which searches the kept log, does not know; a browser would mark it all the same. */
+const NOT_IN_RE2 = /\(\?(?:[=!]|<[=!])|\\[1-9]|\\k</;
+
 function readPattern(source) {
+  if (NOT_IN_RE2.test(source)) return { fault: "pattern" };
   try {
     const pattern = new RegExp(source, "i");
     return { q: source, regex: true, test: (line) => pattern.test(line) };
