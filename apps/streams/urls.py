@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
 
+from channels.routing import URLRouter
+from channels.security.websocket import WebsocketDenier
+from channels.sessions import CookieMiddleware
 from django.conf import settings
-from django.http import parse_cookie
+from django.urls import path, re_path
 
 from apps.streams.consumers import Message, Page, Receive, Send
 
-PATH = "/ws/"
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
-async def sockets(scope: Message, receive: Receive, send: Send) -> None:
+class OwnOriginOnly:
     """Refuses a handshake whose Origin is not exactly ours: the cookie alone does not prove which page sent it."""
-    origins = [value for name, value in scope["headers"] if name == b"origin"]
-    if scope["path"] != PATH or origins != [settings.BASE_URL.encode()]:
-        await receive()
-        await send({"type": "websocket.close"})
-        return
-    session_key = _cookies(scope["headers"]).get(settings.SESSION_COOKIE_NAME, "")
-    await Page(send).run(session_key, receive)
+
+    def __init__(self, inner: Application) -> None:
+        self._inner = inner
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        origins = [value for name, value in scope["headers"] if name == b"origin"]
+        application = self._inner if origins == [settings.BASE_URL.encode()] else denier
+        await application(scope, receive, send)
 
 
-def _cookies(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
-    found: dict[str, Any] = parse_cookie("; ".join(v.decode("latin-1") for name, v in headers if name == b"cookie"))
-    return found
+async def page(scope: Message, receive: Receive, send: Send) -> None:
+    await Page(send).run(scope["cookies"].get(settings.SESSION_COOKIE_NAME, ""), receive)
+
+
+denier = WebsocketDenier.as_asgi()
+routes = [path("ws/", page), re_path("", denier)]  # type: ignore[arg-type]  # Channels routes to applications
+sockets = OwnOriginOnly(CookieMiddleware(URLRouter(routes)))
