@@ -13,7 +13,9 @@ from apps.jobs.services.drafts import (
     problems_of,
     save_draft,
 )
+from apps.jobs.services.eventfiles import read_events
 from apps.jobs.services.messages import problem_text, reason_text
+from apps.jobs.services.pushing import NoAttempt, Pushed, push_points
 from apps.jobs.services.reading import history_of, manifests_of, progress_of, ranks_of, reason_of, timeline_of
 from apps.jobs.services.submit import KeyReused, submit, submit_draft
 from apps.jobs.services.why import Why, why
@@ -23,8 +25,10 @@ __all__ = [
     "InvalidDocument",
     "Job",
     "KeyReused",
+    "NoAttempt",
     "NotNow",
     "Problem",
+    "Pushed",
     "Quarantined",
     "StaleDraft",
     "Why",
@@ -38,7 +42,9 @@ __all__ = [
     "problem_text",
     "problems_of",
     "progress_of",
+    "push_points",
     "ranks_of",
+    "read_events",
     "reason_of",
     "reason_text",
     "require_control",
