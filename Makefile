@@ -73,7 +73,7 @@ looks: setup ## every kind of page in a browser as each of five people, and each
 	$(PY) -m pytest $(AS_EACH) $(ONE_ROW) -m prove $(ARGS)
 
 contract: setup ## the real control plane (Go, or KUBEBUILDER_ASSETS): the recorded answers, walk and story on it
-	$(PY) -m pytest tests/testbed tests/localcluster tests/tenants tests/clusters -m prove $(ARGS)
+	$(PY) -m pytest tests/testbed tests/localcluster tests/tenants tests/clusters -m prove -n 2 --dist loadfile $(ARGS)
 	MAAS_PROVE_CLUSTER=apiserver $(PY) -m pytest tests/prove/test_walk.py tests/prove/test_story.py -m prove $(ARGS)
 
 outages: setup ## a real API server killed under a stream of jobs; clusters that come and go while jobs run
