@@ -2,12 +2,28 @@
 
 import os
 
+import django
+from asgiref.sync import sync_to_async
 from channels.routing import ProtocolTypeRouter
-from django.core.asgi import get_asgi_application
+from django.core.handlers.asgi import ASGIHandler
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "maasportal.settings")
-http = get_asgi_application()
+django.setup(set_prefix=False)
 
 from apps.streams.urls import sockets  # noqa: E402  (models are there only once Django is set up)
 
-application = ProtocolTypeRouter({"http": http, "websocket": sockets})
+
+class Handler(ASGIHandler):
+    """Takes a request to its thread once. All our middleware and nearly every view is synchronous; Django's handler
+    goes from the loop to the thread and back around each change between the two, which took most of a REST request."""
+
+    def load_middleware(self, is_async: bool = False) -> None:
+        super().load_middleware(is_async=False)
+
+    async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
+        return await sync_to_async(self.get_response, thread_sensitive=True)(request)
+
+
+application = ProtocolTypeRouter({"http": Handler(), "websocket": sockets})
