@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db import transaction
+from django.db.models import OuterRef
+from django.db.models.functions import JSONObject
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -16,6 +19,7 @@ from apps.accounts.domain import (
     GRANTS,
     GroupRoles,
     Permission,
+    Role,
     groups_of_claims,
     person_name,
     roles_of_groups,
@@ -41,6 +45,17 @@ def revoked(user_pk: object) -> None:
     """Tell everyone who keeps something open for this person to look again, once the change is committed."""
     for tell in on_revoked:
         transaction.on_commit(partial(tell, str(user_pk)), robust=True)
+
+
+def roles_of_user() -> ArraySubquery:
+    """What the `user` of a row is in which tenant, to be read with the row; `members` makes of it what `User` keeps."""
+    pair = JSONObject(tenant="tenant_id", role="role")
+    return ArraySubquery(Membership.objects.filter(user=OuterRef("user")).values(pair=pair))
+
+
+def members(roles: Iterable[Mapping[str, Any]]) -> dict[int, Role]:
+    """The role in each tenant, of what `roles_of_user` brought."""
+    return {pair["tenant"]: Role(pair["role"]) for pair in roles}
 
 
 def person_of_claims(claims: dict[str, Any]) -> User:

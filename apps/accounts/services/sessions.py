@@ -16,17 +16,15 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.contrib import auth
-from django.contrib.postgres.expressions import ArraySubquery
 from django.core.cache import cache
 from django.db import IntegrityError, transaction
-from django.db.models import OuterRef, QuerySet
-from django.db.models.functions import JSONObject
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from apps.accounts.models import LogoutToken, Membership, ProviderSession, User
-from apps.accounts.services.people import revoked, sync_roles
-from apps.accounts.types import Actor, Role
+from apps.accounts.models import LogoutToken, ProviderSession, User
+from apps.accounts.services.people import members, revoked, roles_of_user, sync_roles
+from apps.accounts.types import Actor
 from apps.adapters import identity
 from apps.adapters.errors import Refused, Unavailable
 from apps.audit.services import Action, Result, action, record, use_case
@@ -114,11 +112,10 @@ def opened(session_key: str) -> ProviderSession | None:
 
 def _opened(session_keys: Collection[str]) -> list[ProviderSession]:
     """The tokens are read only when the provider is asked: each is deciphered."""
-    roles = Membership.objects.filter(user=OuterRef("user")).values(pair=JSONObject(tenant="tenant_id", role="role"))
-    rows = ProviderSession.objects.filter(session_key__in=session_keys).annotate(roles=ArraySubquery(roles))
+    rows = ProviderSession.objects.filter(session_key__in=session_keys).annotate(roles=roles_of_user())
     found: list[Any] = list(rows.select_related("user").defer("refresh_token", "id_token"))
     for row in found:
-        row.user.members = {pair["tenant"]: Role(pair["role"]) for pair in row.roles}
+        row.user.members = members(row.roles)
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
@@ -12,6 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from apps.accounts.models import ApiToken, User
+from apps.accounts.services.people import members, roles_of_user
 from apps.accounts.types import Actor, Permission
 from apps.audit.services import action, record, use_case
 
@@ -72,7 +74,7 @@ def ending_tokens(actor: Actor, until: datetime) -> QuerySet[ApiToken]:
 
 
 def token_user(clear: str) -> tuple[User, ApiToken] | None:
-    """The person behind a token, or None when it is not (or no longer) good.
+    """The person behind a token with their roles, in one query, or None when it is not (or no longer) good.
 
     A person whom the provider has not confirmed for PORTAL_TOKEN_CONFIRM_DAYS is out, tokens and all: nobody tells us
     when somebody without an open session is disabled.
@@ -80,10 +82,11 @@ def token_user(clear: str) -> tuple[User, ApiToken] | None:
     if not clear.startswith(_MARK) or len(clear) > 100 or not clear.isascii():
         return None
     now = timezone.now()
-    token = (
+    token: Any = (
         ApiToken.objects.select_related("user")
         .filter(digest=_digest(clear), revoked_at=None, expires_at__gt=now, user__is_active=True)
         .filter(user__confirmed_at__gt=now - timedelta(days=settings.PORTAL_TOKEN_CONFIRM_DAYS))
+        .annotate(roles=roles_of_user())
         .first()
     )
     if token is None:
@@ -91,4 +94,5 @@ def token_user(clear: str) -> tuple[User, ApiToken] | None:
     unused = Q(last_used_at=None) | Q(last_used_at__lt=now - timedelta(minutes=1))
     if token.last_used_at is None or token.last_used_at < now - timedelta(minutes=1):
         ApiToken.objects.filter(unused, pk=token.pk).update(last_used_at=now)
+    token.user.members = members(token.roles)
     return token.user, token

@@ -121,38 +121,50 @@ def _on_nodes(subjects: set[str]) -> set[str]:
     return found
 
 
-@transaction.atomic
 def take(tenant_id: int, pool: Pool, amount: int, subject: str) -> None:
     """Let `subject` hold `amount` of the pool from now on, instead of what it held of it. Belongs into the transaction
     that makes the work. The limit is kept by one conditional UPDATE; raises NoRoom, and then holds what it held.
 
     The hold's row is locked before its allowance's, here and in `release`: two callers cannot wait for each other.
     """
-    row = Allowance.objects.for_system().of(tenant_id, pool).first()
-    if row is None:
-        if amount:
-            raise NoRoom(0, 0)
-        return
-    hold = _locked_hold(row, subject)
-    more = amount - hold.amount
-    fits = Q(held__lte=F("base") + F("granted") - more) if more > 0 else Q()
-    if more and not Allowance.objects.for_system().filter(fits, pk=row.pk).update(held=F("held") + more):
-        row.refresh_from_db()
-        raise NoRoom(max(0, row.limit - row.held), row.limit)
-    Hold.objects.filter(pk=hold.pk).update(amount=amount)
-    if not amount:
-        hold.delete()
+    with transaction.atomic(savepoint=False):  # nothing is left of what did not fit, so there is nothing to undo
+        none = _take(tenant_id, pool, amount, subject)
+    if none:
+        raise none
     hint(f"tenant.{tenant_id}")
 
 
-def _locked_hold(row: Allowance, subject: str) -> Hold:
-    """The hold of a subject, made if there is none. An upsert, since one that is just being given back would be seen as
-    there and then be gone."""
-    empty = Hold(allowance=row, subject=subject)
-    Hold.objects.bulk_create(
-        [empty], update_conflicts=True, unique_fields=["subject", "allowance"], update_fields=["subject"]
-    )
-    return Hold.objects.get(allowance=row, subject=subject)
+def _take(tenant_id: int, pool: Pool, amount: int, subject: str) -> NoRoom | None:
+    """Why it was not taken."""
+    pools = Allowance.objects.for_system().of(tenant_id, pool)
+    hold = _locked_hold(tenant_id, pool, subject)
+    if hold is None:
+        return NoRoom(0, 0) if amount else None
+    more = amount - hold.amount
+    none: NoRoom | None = None
+    fits = Q(held__lte=F("base") + F("granted") - more) if more > 0 else Q()
+    if more and not pools.filter(fits).update(held=F("held") + more):
+        row = pools.get()
+        amount, more, none = hold.amount, 0, NoRoom(max(0, row.limit - row.held), row.limit)
+    if not amount:
+        hold.delete()
+    elif more:
+        Hold.objects.filter(pk=hold.pk).update(amount=amount)
+    return none
+
+
+_LOCKED_HOLD = """
+INSERT INTO quotas_hold (allowance_id, subject, amount)
+SELECT id, %s, 0 FROM quotas_allowance WHERE tenant_id = %s AND cluster = %s AND resource = %s
+ON CONFLICT (subject, allowance_id) DO UPDATE SET subject = excluded.subject
+RETURNING id, allowance_id, subject, amount
+"""
+
+
+def _locked_hold(tenant_id: int, pool: Pool, subject: str) -> Hold | None:
+    """The hold of a subject, made if there is none; None where there is no such pool. An upsert, since one that is just
+    being given back would be seen as there and then be gone."""
+    return next(iter(Hold.objects.raw(_LOCKED_HOLD, [subject, tenant_id, pool.cluster, pool.resource])), None)
 
 
 @transaction.atomic
