@@ -58,6 +58,8 @@ class Job(models.Model):
 
     objects = JobQuerySet.as_manager()
 
+    _read: tuple[Any, JobSpec] | None = None
+
     class Meta:
         indexes = [
             models.Index(fields=["tenant", "-id"], name="job_tenant"),
@@ -94,7 +96,10 @@ class Job(models.Model):
 
     @property
     def spec(self) -> JobSpec:
-        return read_spec(self.document)
+        """Read once for each document."""
+        if self._read is None or self._read[0] is not self.document:
+            self._read = self.document, read_spec(self.document)
+        return self._read[1]
 
 
 class JobPhase(models.Model):

@@ -47,6 +47,8 @@ class Facts:
 
     attempt: int
     reason: Reason = field(default_factory=Reason)
+    object_uid: str = ""
+    """Of the job's object in the cluster, where it is news."""
 
 
 def move(job: Job, to: Phase, facts: Facts) -> None:
@@ -57,12 +59,14 @@ def move(job: Job, to: Phase, facts: Facts) -> None:
     old = job.state
     params = dict(facts.reason.params)
     same = (job.reason, job.reason_params, job.attempt) == (facts.reason.code, params, facts.attempt)
-    if to is old and same:
+    if to is old and same and facts.object_uid in ("", job.object_uid):
         return
     if to is not old and to not in ALLOWED[old]:
         raise ValueError(f"A job cannot go from {old} to {to}.")
     values: dict[str, Any] = {"phase": to, "reason": facts.reason.code, "reason_params": params}
     values["attempt"] = facts.attempt
+    if facts.object_uid:
+        values["object_uid"] = facts.object_uid
     if to is Phase.RUNNING and job.running_at is None:
         values["running_at"] = timezone.now()
     if to.is_final:
@@ -80,7 +84,11 @@ def move(job: Job, to: Phase, facts: Facts) -> None:
         if to.is_final:
             _tell_owner(job, to, facts.reason)
         hint(job.topic)
-    job.refresh_from_db()
+    if to.is_final:
+        job.refresh_from_db()
+        return
+    for name, value in values.items():
+        setattr(job, name, value)
 
 
 def _tell_owner(job: Job, end: Phase, reason: Reason) -> None:

@@ -6,27 +6,18 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from django.conf import settings
-from redis import Redis
 
 from apps.adapters import broker
 from maasportal.celery import app
+from tests.messages import own_queue
 
 TASK = "jobs.reconcile_job"
 
 
 @pytest.fixture
 def waiting() -> Iterator[Callable[[], int]]:
-    """How many messages wait in a queue of this test's own."""
-    redis, before, name = Redis.from_url(settings.CELERY_BROKER_URL), app.conf.task_default_queue, f"q{uuid.uuid4()}"
-    app.conf.task_default_queue = name
-    app.amqp.__dict__.pop("queues", None)
-    try:
-        yield lambda: redis.llen(name)
-    finally:
-        app.conf.task_default_queue = before
-        app.amqp.__dict__.pop("queues", None)
-        redis.delete(name)
+    with own_queue() as count:
+        yield count
 
 
 def test_a_row_that_changes_often_waits_once(waiting: Callable[[], int]) -> None:

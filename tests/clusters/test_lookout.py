@@ -20,6 +20,7 @@ from django.db.models import F, QuerySet
 
 from apps.catalog.services.background import transfer_rows
 from apps.clusters.services import lookout
+from apps.jobs.models import Job
 from apps.jobs.services.background import job_rows
 from apps.serving.services.background import deployment_rows
 from tests import factories
@@ -118,6 +119,42 @@ def test_a_look_that_breaks_comes_again_in_a_minute_and_at_once_when_asked_for(r
     assert is_due(rows)
 
 
+def _stands_still(rows: Rows) -> bool:
+    """Whether nobody renews the lease, for as long as that takes many times."""
+    before = rows.get().lease_until
+    time.sleep(20 * lookout.RENEW_SECONDS)
+    return rows.get().lease_until == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_looks_at_once_are_kept_by_one_thread_and_none_is_left_of_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread for each look costs more than most looks."""
+    monkeypatch.setattr(lookout, "RENEW_SECONDS", 0.1)
+    all_rows = [_job(world) for _ in range(4)]
+    looking, seen = threading.Barrier(4), []
+
+    def step(row: Any) -> timedelta:
+        first = row.lease_until
+        looking.wait()
+        wait_until(lambda: Job.objects.for_system().get(pk=row.pk).lease_until > first)
+        seen.append([thread.name for thread in threading.enumerate()].count("leases"))
+        return HOUR
+
+    def work(rows: Rows) -> None:
+        lookout.look(rows, step)
+        connection.close()
+
+    threads = [threading.Thread(target=work, args=(rows,)) for rows in all_rows]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [1] * 4
+    wait_until(lambda: "leases" not in {thread.name for thread in threading.enumerate()})
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_long_look_keeps_its_lease_and_a_hanging_one_does_not(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookout, "RENEW_SECONDS", 0.02)
@@ -127,7 +164,7 @@ def test_a_long_look_keeps_its_lease_and_a_hanging_one_does_not(world: World, mo
     def step(row: Any) -> timedelta:
         first = row.lease_until
         wait_until(lambda: rows.get().lease_until > first)
-        wait_until(lambda: f"lease of {row.pk}" not in {thread.name for thread in threading.enumerate()})
+        wait_until(lambda: _stands_still(rows))
         now = rows.get()
         assert now.due_at == now.lease_until, "a worker that dies now leaves a row that is due when its lease is over"
         pass_time(rows, 15)

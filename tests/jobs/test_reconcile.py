@@ -358,8 +358,21 @@ def test_a_job_asks_a_silent_cluster_rarely_until_the_watch_has_an_answer(job: J
 
     assert pause() <= timedelta(seconds=5)
     clusters.note_silence(cluster.pk, "no route")
-    assert timedelta(seconds=30) < pause() <= timedelta(minutes=1)
+    assert timedelta(minutes=4) < pause() <= timedelta(minutes=5)
     assert background.waiting_jobs(cluster.pk) == [job.pk]
+    assert background.due_jobs() == [job.pk]
+
+
+def test_a_job_that_finds_nobody_as_the_watch_hears_an_answer_asks_again_soon(job: Job) -> None:
+    """It was not written as one that waits when the watch listed those."""
+    clusters.for_system().filter(pk=job.placement.cluster_id).update(server="http://127.0.0.1:1")
+    clusters.note_silence(job.placement.cluster_id, "no route")
+    stale = background.job_rows(job.pk).get()
+    clusters.note_answer(job.placement.cluster_id, "v1")
+    assert background.waiting_jobs(job.placement.cluster_id) == []
+    pause = reconcile_job(stale)
+    assert pause is not None
+    assert pause <= timedelta(seconds=5)
 
 
 def test_a_right_that_is_missing_keeps_the_job_until_it_is_there(job: Job) -> None:

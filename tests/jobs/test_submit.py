@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
+from apps.accounts import services as accounts
 from apps.accounts.domain import Role
 from apps.accounts.types import Denied
 from apps.audit.models import Entry
@@ -191,3 +194,36 @@ def test_what_people_see_is_their_tenants(world: World) -> None:
     assert {role: Job.objects.visible_to(world.actor(role)).count() for role in Role} == dict.fromkeys(Role, 1)
     assert Job.objects.visible_to(world.stranger().actor()).count() == 0
     assert Job.objects.visible_to(factories.user("nobody").actor()).count() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_submission_by_rest_asks_of_the_database() -> None:
+    """Fifty a second come in while a cluster is away; each statement is a round trip and a piece of the web process."""
+    world = World.make()
+    token = accounts.create_token(world.actor(Role.SCIENTIST), name="ci", days=1, read_only=False)
+    client = Client(headers={"Authorization": f"Bearer {token}"})
+
+    def post(key: str) -> None:
+        body = {"tenant": "nlp", "document": DOCUMENT}
+        answer = client.post("/api/v1/jobs", body, "application/json", headers={"Idempotency-Key": key})
+        assert answer.status_code == 202
+
+    post("the first, which notes that the token was used")
+    with CaptureQueriesContext(connection) as queries:
+        post("second")
+    assert [query["sql"].split()[0] for query in queries] == [
+        "SELECT",  # whose token it is, and what they are in their teams
+        "SELECT",  # the tenant of that name
+        "BEGIN",
+        "SELECT",  # the key's turn
+        "SELECT",  # the key's first answer
+        "SELECT",  # place, tenant and cluster
+        "INSERT",  # the job
+        "INSERT",  # its history
+        "INSERT",  # the record
+        "INSERT",  # the key
+        "INSERT",  # the hold, locked
+        "UPDATE",  # what the tenant holds
+        "UPDATE",  # the hold's amount
+        "COMMIT",
+    ]

@@ -50,6 +50,7 @@ from apps.clusters.services.removal import (
 from apps.clusters.services.seen import (
     capacity,
     for_system,
+    is_silent,
     may_follow_cluster,
     nodes,
     note_answer,
@@ -99,6 +100,7 @@ __all__ = [
     "enter",
     "for_system",
     "history_of",
+    "is_silent",
     "look",
     "may_follow_cluster",
     "nodes",

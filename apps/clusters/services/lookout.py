@@ -6,11 +6,12 @@ Such a row has `due_at`, when to look next, and `lease_until`, until when somebo
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 from django.db import Error as DatabaseError
@@ -25,6 +26,8 @@ M = TypeVar("M", bound=Model)
 LEASE = timedelta(seconds=15)
 """After it, the row of a dead worker is due again. It outlives two renewals that fail."""
 RENEW_SECONDS = 4.0
+TICKS = 8
+"""In that time it is seen so often whether a lease must be renewed."""
 RENEWALS = 30
 """A look that takes longer than so many hangs; nobody is kept from looking by it any more."""
 BROKEN = timedelta(minutes=1)
@@ -39,9 +42,10 @@ def due(rows: QuerySet[M]) -> list[str]:
 
 
 def waiting(rows: QuerySet[M]) -> list[str]:
-    """Ids of those of some rows that found nobody to ask (they count `failures`); their pauses begin anew."""
-    found = list(rows.filter(failures__gt=0).values_list("pk", flat=True))
-    rows.model._default_manager.filter(pk__in=found).update(failures=0)
+    """Ids of those of some rows that found nobody to ask (they count `failures`), those that were there first first.
+    Their pauses begin anew and are over: they are found by the sweep, should nobody hear of them."""
+    found = list(rows.filter(failures__gt=0).order_by("pk").values_list("pk", flat=True))
+    rows.model._default_manager.filter(pk__in=found).update(failures=0, due_at=Now())
     return found
 
 
@@ -56,7 +60,7 @@ def look(rows: QuerySet[M], step: Callable[[M], timedelta | None]) -> bool:
         return False
     after: timedelta | None = BROKEN
     try:
-        with lease.kept():
+        with _keeper.keeping(lease):
             after = step(lease.row)
     finally:
         asked = lease.let_go(after)
@@ -71,32 +75,6 @@ class Lease(Generic[M]):
     rows: QuerySet[M]
     row: M
     until: datetime
-
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Renew it while the block runs."""
-        done = threading.Event()
-        keeper = threading.Thread(target=self._keep, args=(done,), name=f"lease of {self.row.pk}", daemon=True)
-        keeper.start()
-        try:
-            yield
-        finally:
-            done.set()
-            keeper.join()
-
-    def _keep(self, done: threading.Event) -> None:
-        for _ in range(RENEWALS):
-            if done.wait(RENEW_SECONDS):
-                return
-            try:
-                if not self.renew():
-                    log.warning("lease_lost", row=self.row.pk)
-                    return
-            except DatabaseError as error:
-                log.warning("lease_unrenewed", row=self.row.pk, error=str(error)[:200])
-            finally:
-                connection.close()  # this thread's own; most looks end before it needs one
-        log.warning("look_hangs", row=self.row.pk)
 
     def renew(self) -> bool:
         """False when it was lost. A look that somebody asked for meanwhile stays asked for."""
@@ -123,7 +101,8 @@ def claim(rows: QuerySet[M]) -> Lease[M] | None:
     free = rows.filter(Q(lease_until=None) | Q(lease_until__lt=Now()))
     with transaction.atomic():
         if free.update(lease_until=Now() + LEASE, due_at=Now() + LEASE):
-            return Lease(rows, rows.get(), _until(rows))
+            row = rows.get()
+            return Lease(rows, row, row.lease_until)  # type: ignore[attr-defined]
     rows.update(due_at=Now())
     return None
 
@@ -131,3 +110,75 @@ def claim(rows: QuerySet[M]) -> Lease[M] | None:
 def _until(rows: QuerySet[M]) -> datetime:
     until: datetime = rows.values_list("lease_until", flat=True).get()
     return until
+
+
+@dataclass(eq=False)
+class _Kept:
+    """A look that lasts. Whoever has `turn` may touch its lease."""
+
+    lease: Lease[Any]
+    due: float
+    left: int = field(default_factory=lambda: RENEWALS)
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    is_over: bool = False
+
+
+class _Keeper:
+    """Renews the leases of this process's looks, in one thread for all of them: nearly all looks end before there is
+    anything to renew. It runs while there are looks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: set[_Kept] = set()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def keeping(self, lease: Lease[Any]) -> Iterator[None]:
+        """Renew the lease while the block runs."""
+        kept = _Kept(lease, time.monotonic() + RENEW_SECONDS)
+        with self._lock:
+            self._kept.add(kept)
+            if self._thread is None or not self._thread.is_alive():  # a forked worker has none of its parent's threads
+                self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._kept.discard(kept)
+            with kept.turn:
+                kept.is_over = True
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(RENEW_SECONDS / TICKS)
+            with self._lock:
+                if not self._kept:
+                    self._thread = None
+                    return
+                due = [kept for kept in self._kept if kept.due <= time.monotonic()]
+            for kept in due:
+                with kept.turn:
+                    goes_on = kept.is_over or self._renew(kept)
+                if not goes_on:
+                    with self._lock:
+                        self._kept.discard(kept)
+
+    def _renew(self, kept: _Kept) -> bool:
+        """False where it is renewed no more."""
+        row = kept.lease.row.pk
+        kept.due, kept.left = time.monotonic() + RENEW_SECONDS, kept.left - 1
+        try:
+            if not kept.lease.renew():
+                log.warning("lease_lost", row=row)
+                return False
+        except DatabaseError as error:
+            log.warning("lease_unrenewed", row=row, error=str(error)[:200])
+        finally:
+            connection.close()  # this thread's own
+        if kept.left <= 0:
+            log.warning("look_hangs", row=row)
+        return kept.left > 0
+
+
+_keeper = _Keeper()

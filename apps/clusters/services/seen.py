@@ -46,6 +46,15 @@ def nodes(cluster: Cluster) -> list[NodeSpace]:
     return [NodeSpace(*values) for values in rows.values_list(*_SPACE)]
 
 
+def is_silent(cluster_id: int) -> bool:
+    """Whether the watch has seen that the cluster does not answer: now, not when its row was read.
+
+    Whoever lets a row wait for that writes it first and asks this then. The watch writes that there is an answer before
+    it lists what waits (`lookout.waiting`): either it finds the row, or this says that the cluster is back.
+    """
+    return Cluster.objects.for_system().filter(pk=cluster_id, unreachable_since__isnull=False).exists()
+
+
 @transaction.atomic
 def note_answer(cluster_id: int, version: str) -> None:
     """The cluster answered. Pages hear of it if it was away, or has another version."""

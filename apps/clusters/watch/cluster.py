@@ -245,18 +245,19 @@ class ClusterWatch:
                     await self._note(note_silence, error.text)
             else:
                 failures, self._is_away = 0, False
-                await self._note(note_answer, version)
+                noted = await self._note(note_answer, version)
                 if was_away:
-                    was_away = not await self._wake_waiting()
-            if failures:
-                await asyncio.sleep(PROBE_AGAIN_SECONDS if failures >= SILENT_AFTER else 0.2)
+                    was_away = not (noted and await self._wake_waiting())
+            if failures or was_away:
+                await asyncio.sleep(0.2 if 0 < failures < SILENT_AFTER else PROBE_AGAIN_SECONDS)
                 continue
             with suppress(TimeoutError):
                 async with asyncio.timeout(PROBE_SECONDS):
                     await self._doubt.wait()
 
     async def _wake_waiting(self) -> bool:
-        """Wake what waited for the cluster; False where that could not be found out."""
+        """Wake what waited for the cluster, once it is written that it answers; False where that could not be found
+        out."""
         for kind in workloads():
             if kind.waiting is None:
                 continue
@@ -268,11 +269,14 @@ class ClusterWatch:
                 return False
         return True
 
-    async def _note(self, write: Callable[..., None], *told: str | int) -> None:
+    async def _note(self, write: Callable[..., None], *told: str | int) -> bool:
+        """False where it could not be written."""
         try:
             await self.write(write, self.cluster_id, *told)
         except DatabaseError as error:
             log.warning("cluster_state_unwritten", cluster=self.cluster_id, error=str(error)[:200])
+            return False
+        return True
 
     async def _keep_nodes(self) -> None:
         """Write the snapshot of nodes, at most once a second; a changed catalogue is heard of within half a minute."""

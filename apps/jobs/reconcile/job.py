@@ -15,6 +15,7 @@ from apps.adapters.errors import Conflict, NotFound, Refused, Unavailable
 from apps.adapters.kubernetes import objects
 from apps.adapters.kubernetes.answers import AccountMissing, RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
+from apps.clusters import services as clusters
 from apps.clusters.services.connect import connect, connect_for
 from apps.jobs import moves
 from apps.jobs.domain import manifests
@@ -24,7 +25,7 @@ from apps.jobs.domain.seen import read_seen
 from apps.jobs.models import Job, JobRank
 from apps.jobs.reconcile import delivery
 from apps.jobs.reconcile.losswatch import watch_loss
-from apps.jobs.services import reading
+from apps.jobs.services import away, reading
 from apps.jobs.services.background import keep_rank
 from apps.jobs.services.losswatch import WATCH
 from apps.jobs.services.why import judged
@@ -39,9 +40,6 @@ LOOK_AGAIN, LOOK_RARELY = timedelta(seconds=30), timedelta(minutes=5)
 SOON = timedelta(seconds=1)
 LONGEST = timedelta(seconds=5)
 """While a cluster is away, tries come at most this far apart, so that accepted work goes in soon after its return."""
-LONGEST_SILENT = timedelta(minutes=1)
-"""The same once the watch has seen it too: it wakes what waits as soon as there is an answer, and until then thousands
-of jobs must not take up the workers that others need."""
 
 # Volcano's webhook refuses a job until its own cache has seen the queue open, a moment after everybody else has.
 _QUEUE_NOT_SEEN = re.compile(r"queue.*state.*\bOpen\b|state of queue|queue .*not found", re.IGNORECASE | re.DOTALL)
@@ -78,7 +76,7 @@ def reconcile_job(job: Job) -> timedelta | None:
     except moves.Stale:
         return timedelta(0)
     except Unavailable as error:
-        return _wait(job, error, "waiting.secrets" if error.system == "secrets" else "waiting.cluster")
+        return _wait(job, error, "waiting.secrets" if error.system == "secrets" else away.REASON)
     except RightMissing as error:
         if isinstance(error, AccountMissing) and job.state.is_final and not job.placement.is_standing:
             return None  # the tenant is leaving, and what was left of the job goes with its namespace
@@ -192,8 +190,8 @@ def _apply(api: KubeApi, job: Job) -> timedelta | None:
         code = "failed.conflict" if isinstance(error, Conflict) else "failed.refused"
         moves.move(job, Phase.FAILED, moves.Facts(job.attempt, Reason(code, {"text": error.text[:500]})))
         return None
-    _keep_uid(job, applied.object["metadata"]["uid"])
-    moves.move(job, Phase.WAITING, moves.Facts(job.attempt, Reason("waiting.scheduler")))
+    uid = applied.object["metadata"]["uid"]
+    moves.move(job, Phase.WAITING, moves.Facts(job.attempt, Reason("waiting.scheduler"), uid))
     return SOON
 
 
@@ -267,12 +265,14 @@ def _keep_ranks(job: Job, seen: Seen) -> None:
 
 
 def _wait(job: Job, error: Unavailable | RightMissing, code: str) -> timedelta:
-    """Keep the job, say what it waits for, and try again: soon at first, at most LONGEST apart."""
+    """Keep the job, say what it waits for, and try again: soon at first, at most LONGEST apart. Where the watch has
+    seen it too, the watch says when."""
     failures = job.failures + 1
     Job.objects.for_system().filter(pk=job.pk).update(failures=failures)
     if job.state is Phase.SUBMITTED or (code == NO_ACCOUNT and not job.state.is_final):
         moves.move(job, job.state, moves.Facts(job.attempt, Reason(code)))
     log.warning("cluster_unavailable", job=job.pk, error=error.text, failures=failures)
     least = error.retry_after if isinstance(error, Unavailable) else 0
-    longest = LONGEST_SILENT if job.placement.cluster.unreachable_since else LONGEST
-    return min(timedelta(seconds=max(least, 2.0 ** min(failures, 7) / 2)), longest)
+    if isinstance(error, Unavailable) and clusters.is_silent(job.placement.cluster_id):
+        return away.UNTIL_ANSWERED
+    return min(timedelta(seconds=max(least, 2.0 ** min(failures, 7) / 2)), LONGEST)

@@ -16,7 +16,7 @@ from apps.adapters.broker import wake
 from apps.audit import services as audit
 from apps.jobs.domain import pasted
 from apps.jobs.domain.problems import InvalidDocument, Problem
-from apps.jobs.domain.spec import LATER_FIELDS, fields_of, read_fields, read_spec
+from apps.jobs.domain.spec import LATER_FIELDS, JobSpec, fields_of, read_fields, read_spec
 from apps.jobs.domain.templates import TEMPLATES
 from apps.jobs.models import Draft, Job
 from apps.jobs.services.checkpoints import origin_problems
@@ -89,13 +89,19 @@ def unknown_secrets(tenant_id: int, names: list[str]) -> list[Problem]:
 def whole_problems(document: Mapping[str, Any]) -> list[Problem]:
     """Faults that only show when all fields are read."""
     try:
-        spec = read_spec(document)
+        whole_spec(document)
     except InvalidDocument as invalid:
         return invalid.problems
+    return []
+
+
+def whole_spec(document: Mapping[str, Any]) -> JobSpec:
+    """A whole document's spec. Raises InvalidDocument with every problem that shows when all fields are read."""
+    spec = read_spec(document)
     batch = spec.parameters.get("global_batch")
     if batch is not None and batch % spec.ranks:
-        return [Problem("global_batch", "batch-ranks", {"batch": batch, "ranks": spec.ranks})]
-    return []
+        raise InvalidDocument([Problem("global_batch", "batch-ranks", {"batch": batch, "ranks": spec.ranks})])
+    return spec
 
 
 def ask_dry_run(actor: Actor, draft: Draft) -> None:

@@ -14,15 +14,13 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from apps.accounts.types import Actor, Permission
-from apps.adapters.broker import wake
 from apps.audit import services as audit
 from apps.jobs.domain.phases import Phase
 from apps.jobs.domain.problems import InvalidDocument, Problem
-from apps.jobs.domain.spec import read_spec
 from apps.jobs.models import Draft, IdempotencyKey, Job, JobPhase, new_job_id
-from apps.jobs.services import holding
+from apps.jobs.services import away, holding
 from apps.jobs.services.checkpoints import origin_problems
-from apps.jobs.services.drafts import unknown_secrets, whole_problems
+from apps.jobs.services.drafts import unknown_secrets, whole_spec
 from apps.quotas import services as quotas
 from apps.streams.services import hint
 from apps.tenants import services as tenants
@@ -60,6 +58,7 @@ def submit_draft(actor: Actor, *, draft: Draft) -> Job:
     job = _create(actor, Request(draft.tenant_id, draft.document, draft.job_id, draft.cloned_from_id))
     draft.submitted_at = Now()
     draft.save(update_fields=["submitted_at"])
+    _hold(job)
     return job
 
 
@@ -69,7 +68,9 @@ def submit(actor: Actor, *, tenant_id: int, document: Mapping[str, Any], key: st
     differs, InvalidDocument with every problem of the document, or with what the quota leaves."""
     actor.require(Permission.JOB_SUBMIT, tenant_id, target=f"tenant:{tenant_id}")
     if not key:
-        return _create(actor, Request(tenant_id, document, new_job_id()))
+        job = _create(actor, Request(tenant_id, document, new_job_id()))
+        _hold(job)
+        return job
     digest = hashlib.sha256(json.dumps([tenant_id, document], sort_keys=True).encode()).hexdigest()
     with connection.cursor() as cursor:  # two requests with one key take turns
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"{actor.user_pk}:{key}"])
@@ -77,6 +78,7 @@ def submit(actor: Actor, *, tenant_id: int, document: Mapping[str, Any], key: st
     if known is None:
         job = _create(actor, Request(tenant_id, document, new_job_id()))
         IdempotencyKey.objects.create(owner_id=actor.user_pk, key=key, digest=digest, job=job)
+        _hold(job)
         return job
     if known.digest != digest:
         raise KeyReused
@@ -84,11 +86,10 @@ def submit(actor: Actor, *, tenant_id: int, document: Mapping[str, Any], key: st
 
 
 def _create(actor: Actor, request: Request) -> Job:
-    if problems := whole_problems(request.document):
-        raise InvalidDocument(problems)
-    spec = read_spec(request.document)
+    spec = whole_spec(request.document)
+    document = spec.document()
     problems = unknown_secrets(request.tenant_id, spec.secrets)
-    if problems := problems + origin_problems(request.tenant_id, spec.document()):
+    if problems := problems + origin_problems(request.tenant_id, document):
         raise InvalidDocument(problems)
     placement = tenants.placement_of(request.tenant_id)
     if placement is None:
@@ -98,22 +99,29 @@ def _create(actor: Actor, request: Request) -> Job:
         raise InvalidDocument([Problem("", "maintenance", {"cluster": name, "reason": reason})])
     job = Job(
         pk=request.job_id,
-        tenant_id=request.tenant_id,
+        tenant=placement.tenant,
         owner_id=actor.user_pk,
         placement=placement,
         name=spec.name,
-        document=spec.document(),
+        document=document,
         gpus=spec.gpus,
         cloned_from_id=request.cloned_from_id,
     )
-    try:
-        holding.take(job)
-    except quotas.NoRoom as none:
-        raise InvalidDocument([holding.problem(job, none)]) from none
+    if away.is_away(job):
+        away.let_wait(job)
     job.save(force_insert=True)
     JobPhase.objects.create(job=job, phase=Phase.SUBMITTED)
     audit.record(JOB_SUBMITTED, actor, f"job:{job.pk}", tenant_id=job.tenant_id, name=job.name, gpus=job.gpus)
     hint(job.topic)
     hint(f"tenant.{job.tenant_id}")
-    wake("jobs.reconcile_job", job.pk)
+    away.wake_unless_away(job)
     return job
+
+
+def _hold(job: Job) -> None:
+    """Last of all: until the commit, others of the tenant wait for their turn at its quota. Raises InvalidDocument, and
+    then nothing of the job is kept."""
+    try:
+        holding.take(job)
+    except quotas.NoRoom as none:
+        raise InvalidDocument([holding.problem(job, none)]) from none
