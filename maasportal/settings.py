@@ -158,6 +158,8 @@ S3_SECRET_KEY = env.str("MAAS_S3_SECRET_KEY", default="")
 # The portal as pods reach it, which may be another address than that of people.
 PODS_URL = env.str("MAAS_PODS_URL", default=BASE_URL).rstrip("/")
 CARRY_IMAGE = env.str("MAAS_CARRY_IMAGE", default="maas/carry:1")
+# Of the pod that reads TensorBoard event files in a job's volume; empty: none does.
+EVENTS_IMAGE = env.str("MAAS_EVENTS_IMAGE", default="maas/events:1")
 UPLOAD_LIMIT = env.int("MAAS_UPLOAD_LIMIT_GIB", default=160) * 2**30
 """Bytes of all files of one version."""
 

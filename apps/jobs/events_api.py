@@ -19,6 +19,7 @@ from apps.jobs.domain.eventfiles import MOST_BYTES, NoEventFile
 from apps.jobs.models import Job
 from apps.jobs.services.control import require_control
 from apps.jobs.services.eventfiles import read_events
+from apps.jobs.services.harvest_words import EventFiles, event_files_of
 from apps.jobs.services.pushing import NoAttempt
 
 
@@ -45,10 +46,29 @@ class FileReadSerializer(serializers.Serializer[Any]):
     left_out = serializers.IntegerField(help_text="Scalars of series beyond the first hundred.")
 
 
+class EventFilesSerializer(serializers.Serializer[Any]):
+    state = serializers.CharField(help_text="none, off, waiting, reading, done or failed.")
+    said = serializers.CharField(help_text="The same in words.")
+    problem = serializers.CharField(help_text="What is in the way, in words; empty for nothing.")
+    files = serializers.IntegerField()
+    points = serializers.IntegerField(help_text="Points that were new when they came.")
+    left_out = serializers.IntegerField(help_text="Scalars that have no curve here.")
+    looked_at = serializers.DateTimeField(allow_null=True)
+    next_at = serializers.DateTimeField(allow_null=True)
+
+
 class EventsView(GenericAPIView[Job]):
     serializer_class = FileReadSerializer
     pagination_class = None
     parser_classes = [FileParser]
+
+    @extend_schema(operation_id="get_job_events", responses=EventFilesSerializer)
+    def get(self, request: Request, pk: str) -> Response:
+        """How the event files in the job's volume are read."""
+        actor = cast("Actor", request.actor)  # type: ignore[attr-defined]
+        job = get_object_or_404(Job.objects.visible_to(actor).select_related("event_reader"), pk=pk)
+        found = event_files_of(job) or EventFiles("none", "")
+        return Response(EventFilesSerializer(found).data)
 
     @extend_schema(
         operation_id="read_job_events",

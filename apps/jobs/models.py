@@ -13,6 +13,7 @@ from ulid import ULID
 
 from apps.accounts.scoping import TenantOwnedQuerySet
 from apps.accounts.types import Actor, Permission
+from apps.jobs.domain.harvest import Harvest
 from apps.jobs.domain.losswatch import Finding, State
 from apps.jobs.domain.phases import FINAL, Phase, Wanted
 from apps.jobs.domain.spec import JobSpec, read_spec
@@ -167,6 +168,43 @@ class LossWatch(models.Model):
     def is_good(self, step: int) -> bool:
         """Whether the checkpoint of a step may be gone on from."""
         return not self.quarantine or (self.good_step is not None and step <= self.good_step)
+
+
+class EventReader(models.Model):
+    """Reading the TensorBoard event files in a job's volume. The row is the queue, as the job's is; there is one once
+    the job has run and may have written some. Only `services.harvesting` writes `phase`.
+
+    `files` is how far each was read: `{path: {"next", "attempt", "points"}}`; `next` is a place in bytes.
+    `folders` says from which folder a series of an attempt comes: `{"<attempt>:<series>": folder}`. `next_at` is when
+    to look, None where something has to happen first. `empty` counts looks that found no file, `broken` pods that ended
+    without a word. Only the hash of the pod's token is kept.
+    """
+
+    job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="event_reader")
+    phase = models.CharField(max_length=8, default=Harvest.WAITING, choices=[(h.value, h.value) for h in Harvest])
+    reason = models.CharField(max_length=40, blank=True)
+    reason_params = models.JSONField(default=dict)
+    files = models.JSONField(default=dict)
+    folders = models.JSONField(default=dict)
+    points = models.BigIntegerField(default=0)
+    left_out = models.BigIntegerField(default=0)
+    empty = models.PositiveIntegerField(default=0)
+    broken = models.PositiveIntegerField(default=0)
+    looked_at = models.DateTimeField(null=True)
+    next_at = models.DateTimeField(null=True)
+    token_digest = models.CharField(max_length=64, blank=True)
+    token_until = models.DateTimeField(null=True)
+    sent_at = models.DateTimeField(null=True)
+    due_at = models.DateTimeField(null=True)
+    lease_until = models.DateTimeField(null=True)
+    failures = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        indexes = [models.Index(fields=["due_at"], name="event_reader_due", condition=Q(due_at__isnull=False))]
+
+    @property
+    def state(self) -> Harvest:
+        return Harvest(self.phase)
 
 
 class DraftQuerySet(TenantOwnedQuerySet["Draft"]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -14,9 +15,11 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.accounts.types import Actor
 from apps.audit import services as audit
+from apps.jobs.domain.harvest import ENDED, FIRST, Harvest
 from apps.jobs.domain.lifecycle import UNEXPLAINED, Decision, Reason
 from apps.jobs.domain.phases import ALLOWED, Phase, Wanted
-from apps.jobs.models import Job, JobPhase, JobRank
+from apps.jobs.domain.templates import may_write_events
+from apps.jobs.models import EventReader, Job, JobPhase, JobRank
 from apps.notices import services as notices
 from apps.quotas import services as quotas
 from apps.streams.services import hint
@@ -81,6 +84,7 @@ def move(job: Job, to: Phase, facts: Facts) -> None:
             audit.record(JOB_MOVED, SYSTEM, f"job:{job.pk}", tenant_id=job.tenant_id, name=job.name, old=old, new=to)
             hint(f"tenant.{job.tenant_id}")
             _give_back(job, old, to)
+            _look_for_events(job, to)
         if to.is_final:
             _tell_owner(job, to, facts.reason)
         hint(job.topic)
@@ -117,6 +121,22 @@ def _give_back(job: Job, old: Phase, to: Phase) -> None:
         wanted = Job.objects.for_system().values_list("wanted", flat=True).get(pk=job.pk)
         if wanted != Wanted.RUN:
             quotas.release(job.subject)
+
+
+def _look_for_events(job: Job, to: Phase) -> None:
+    """Have the job's volume looked into for event files: soon after it began to run, and once more at its end."""
+    if not settings.EVENTS_IMAGE or not may_write_events(job.document):
+        return
+    now = timezone.now()
+    if to is Phase.RUNNING:
+        at = now + FIRST
+        rows, made = EventReader.objects.get_or_create(job=job, defaults={"next_at": at, "due_at": at})
+        if not made and rows.state is Harvest.WAITING:
+            EventReader.objects.filter(pk=job.pk, phase=Harvest.WAITING).update(next_at=at, due_at=at)
+    elif to.is_final:
+        if to is Phase.SUCCEEDED:  # one that was quick may not have been seen to run
+            EventReader.objects.get_or_create(job=job)
+        EventReader.objects.filter(pk=job.pk).exclude(phase__in=ENDED).update(next_at=now, due_at=now)
 
 
 def book(job: Job) -> None:

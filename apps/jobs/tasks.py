@@ -5,9 +5,10 @@ from celery import shared_task
 from apps.adapters.broker import send
 from apps.clusters import services as clusters
 from apps.jobs.reconcile.draft import judge_draft
+from apps.jobs.reconcile.harvest import reconcile_events
 from apps.jobs.reconcile.job import reconcile_job
 from apps.jobs.reconcile.losswatch import watch_loss
-from apps.jobs.services import background
+from apps.jobs.services import background, harvesting
 from apps.jobs.services.losswatch import TASK
 
 
@@ -20,6 +21,12 @@ def reconcile_job_task(job_id: str) -> None:
 @shared_task(name=TASK)
 def watch_loss_task(job_id: str) -> None:
     watch_loss(job_id)
+
+
+@shared_task(name=harvesting.TASK)
+def reconcile_events_task(job_id: str) -> None:
+    if clusters.look(background.reader_rows(job_id), reconcile_events):
+        send(harvesting.TASK, job_id)
 
 
 @shared_task(name="jobs.dry_run")

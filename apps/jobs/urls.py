@@ -1,7 +1,7 @@
 from django.urls import path
 
 from apps.jobs import api, events_api, gpus_api, loss_api, points_api, readers_api, views, why_api
-from apps.jobs.views import readers
+from apps.jobs.views import eventdoor, readers
 
 app_name = "jobs"
 
@@ -21,6 +21,7 @@ urlpatterns = [
     path("jobs/<str:job_id>/watch", views.loss_watch, name="loss-watch"),
     path("jobs/<str:job_id>/watch/dismiss", views.loss_dismiss, name="loss-dismiss"),
     path("jobs/<str:job_id>/watch/again", views.loss_again, name="loss-again"),
+    path("artifacts/events/<str:job_id>", eventdoor.events, name="event-door"),
     path("drafts/", views.drafts, name="drafts"),
     path("drafts/<uuid:draft_id>/data", views.step, {"step": "data"}, name="draft-data"),
     path("drafts/<uuid:draft_id>/size", views.step, {"step": "size"}, name="draft-size"),

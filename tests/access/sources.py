@@ -18,6 +18,10 @@ LINES: dict[tuple[str, str], str] = {
     ("api:cluster-source", "PUT"): "    401  403   403  403  403  403  400  403",
     ("api:cluster-source", "DELETE"): " 401  403   403  403  403  403  204  403",
     ("jobs:event-file", "POST"): "      302  404   403  302  302  403  302  404",
+    ("api:job-events", "GET"): "        401  404   200   200  200   200  200  404",
+    ("jobs:event-door", "GET"): "       401  401   401   401  401   401  401  401",
+    ("jobs:event-door", "PUT"): "       401  401   401   401  401   401  401  401",
+    ("jobs:event-door", "POST"): "      401  401   401   401  401   401  401  401",
     ("api:job-events", "POST"): "       401  404   403  415  415  403  415  404",
     ("api:job-gpus", "GET"): "          401  404   200  200  200  200  200  404",
 }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import os
 import struct
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -49,6 +52,48 @@ def test_a_file_that_is_cut_tells_what_was_whole(name: str, data: st.DataObject)
         return
     assert [repr(one) for one in found.scalars] == all_of[: len(found.scalars)]
     assert found.cut or end == len(whole) or eventfiles.read(whole[:end] + whole[end : end + 1]).cut
+
+
+@given(st.sampled_from(sorted(FILES)), st.data())
+def test_a_file_that_grows_is_read_on_where_it_was_left(name: str, data: st.DataObject) -> None:
+    """However it grows, and however little is read in one go, every scalar comes once."""
+    whole, found, place = FILES[name], [], 0
+    ends = [*sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6))), len(whole)]
+    most = data.draw(st.integers(1, 50))
+    with tempfile.TemporaryFile() as file:
+        for begin, end in itertools.pairwise([0, *ends]):
+            file.seek(0, os.SEEK_END)
+            file.write(whole[begin:end])
+            file.flush()
+            while True:
+                piece = eventfiles.read_on(file, place, most_scalars=most, most_bytes=10**6)  # type: ignore[arg-type]
+                found += piece.scalars
+                if piece.next == place:
+                    break
+                assert (piece.begun is not None) == (place == 0)
+                place = piece.next
+            assert piece.waits == (place < end)
+    assert place == len(whole)
+    assert [repr(one) for one in found] == [repr(one) for one in eventfiles.read(whole).scalars]
+
+
+def test_what_is_no_event_file_is_said_at_its_first_bytes_and_not_before(tmp_path: Path) -> None:
+    for content in (b"", b"short", FILES["tensorboard"][:15]):
+        (tmp_path / "a").write_bytes(content)
+        with (tmp_path / "a").open("rb") as file:
+            assert eventfiles.read_on(file, 0, most_scalars=9, most_bytes=9).next == 0
+    for content in (b"a text that is no event file", record(b"\x0a\x01x"), record(b"no message")):
+        (tmp_path / "a").write_bytes(content)
+        with (tmp_path / "a").open("rb") as file, pytest.raises(NoEventFile):
+            eventfiles.read_on(file, 0, most_scalars=9, most_bytes=9)
+
+
+def test_a_record_that_is_no_event_does_not_end_a_file_that_is_read_on(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(scalar("a", 1, 2.0) + record(b"\xff") + scalar("a", 2, 1.0))
+    with (tmp_path / "a").open("rb") as file:
+        piece = eventfiles.read_on(file, 0, most_scalars=9, most_bytes=10**6)
+    assert [one.step for one in piece.scalars] == [1, 2]
+    assert not piece.waits
 
 
 @given(st.sampled_from(sorted(FILES)), st.data())

@@ -2,15 +2,19 @@
 
 A file is often cut in the middle, for it is read while it is written or its writer was killed: what is whole before the
 cut counts. Nothing else of TensorBoard's is read: no images, histograms, graphs.
+
+Plain Python without imports of ours: the pod that reads a job's volume has this file and no other of the portal's.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 MOST_BYTES = 16 << 20
 MOST_RECORD = 64 << 10
@@ -45,55 +49,115 @@ class EventFile:
     left_out: int = 0
 
 
+@dataclass
+class Piece:
+    """What was read of a file from a place on. `next` is where the first record begins that was not read; where bytes
+    lie there that are no whole record, or not yet, `waits`. `begun` is the time of the file's first record, in seconds
+    since 1970, where that was read."""
+
+    scalars: list[Scalar]
+    next: int
+    waits: bool = False
+    begun: float | None = None
+
+
 class _Damaged(Exception):
     """A record's bytes are no Event."""
+
+
+class _Torn(_Damaged):
+    """A record is not whole."""
 
 
 def read(data: bytes) -> EventFile:
     """The scalars of a file, in its order. Raises NoEventFile."""
     found, tags = EventFile(), set[str]()
     is_first = True
-    for record in _records(data, found):
-        try:
-            step, at, values, is_event = _event(record)
-        except _Damaged:
-            found.cut = True
-            break
-        if is_first and not is_event:
-            raise NoEventFile
-        is_first = False
-        for tag, value in values:
-            if tag not in tags and len(tags) >= MOST_SERIES:
-                found.left_out += 1
+    try:
+        for record, _next in _records(io.BytesIO(data), 0, len(data)):
+            if record is None:
                 continue
-            tags.add(tag)
-            found.scalars.append(Scalar(tag, step, value, at))
+            step, at, values, is_event = _event(record)
+            if is_first and not is_event:
+                raise NoEventFile
+            is_first = False
+            for tag, value in values:
+                if tag not in tags and len(tags) >= MOST_SERIES:
+                    found.left_out += 1
+                    continue
+                tags.add(tag)
+                found.scalars.append(Scalar(tag, step, value, at))
+    except _Damaged:
+        found.cut = True
     if is_first:
         raise NoEventFile
     return found
 
 
-def _records(data: bytes, found: EventFile) -> Iterator[bytes]:
-    """The records that are whole; marks the file as cut where one is not."""
-    at, end = 0, len(data)
-    while at < end:
-        head = data[at : at + 8]
-        if end - at < 16 or _masked(head) != _CRC.unpack_from(data, at + 8)[0]:
-            found.cut = True
-            return
-        length = _LENGTH.unpack(head)[0]
-        first = at + 12
-        at = first + length + 4
-        if at > end:
-            found.cut = True
-            return
+def read_on(file: BinaryIO, start: int, *, most_scalars: int, most_bytes: int) -> Piece:
+    """Go on reading where an earlier piece ended (0: at the beginning), up to about so many scalars and bytes; no more
+    than one record is in memory. Raises NoEventFile, OSError."""
+    size = os.fstat(file.fileno()).st_size
+    piece = Piece([], start)
+    try:
+        for record, after in _records(file, start, size):
+            step, at, values, is_event = _event_or_none(record)
+            if piece.next == 0:
+                if not is_event:
+                    raise NoEventFile
+                piece.begun = at
+            piece.next = after
+            piece.scalars += [Scalar(tag, step, value, at) for tag, value in values]
+            if len(piece.scalars) >= most_scalars or after - start >= most_bytes:
+                break
+    except _Torn:
+        if piece.next == 0 and size >= _LENGTH.size + _CRC.size and not _begins_well(file):
+            raise NoEventFile from None
+        piece.waits = True
+    return piece
+
+
+def _event_or_none(record: bytes | None) -> tuple[int, float, list[tuple[str, float]], bool]:
+    """An Event, or nothing of a record that is passed over or is none: the next one begins where it says."""
+    try:
+        return _event(record) if record is not None else (0, 0.0, [], False)
+    except _Damaged:
+        return 0, 0.0, [], False
+
+
+def _begins_well(file: BinaryIO) -> bool:
+    """Whether a file begins with the length of a record."""
+    file.seek(0)
+    return _length(file.read(_LENGTH.size + _CRC.size)) is not None
+
+
+def _length(head: bytes) -> int | None:
+    """The length of the record behind a head; None for a head that is none."""
+    size = _LENGTH.size
+    if len(head) < size + _CRC.size or _masked(head[:size]) != _CRC.unpack_from(head, size)[0]:
+        return None
+    return int(_LENGTH.unpack_from(head)[0])
+
+
+def _records(file: BinaryIO, at: int, size: int) -> Iterator[tuple[bytes | None, int]]:
+    """The whole records from a place on, None for one too long to be read, each with where the next begins. Raises
+    _Torn where one is not whole."""
+    while at < size:
+        file.seek(at)
+        length = _length(file.read(_LENGTH.size + _CRC.size))
+        if length is None:
+            raise _Torn
+        first = at + _LENGTH.size + _CRC.size
+        at = first + length + _CRC.size
+        if at > size:
+            raise _Torn
         if length > MOST_RECORD:
+            yield None, at
             continue
-        record = data[first : first + length]
-        if _masked(record) != _CRC.unpack_from(data, first + length)[0]:
-            found.cut = True
-            return
-        yield record
+        body = file.read(length + _CRC.size)
+        if len(body) < length + _CRC.size or _masked(body[:length]) != _CRC.unpack_from(body, length)[0]:
+            raise _Torn
+        yield body[:length], at
 
 
 def _table() -> tuple[int, ...]:

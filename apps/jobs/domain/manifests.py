@@ -13,6 +13,7 @@ from apps.jobs.domain.templates import CHECKPOINTS, RESUME
 Manifest = dict[str, Any]
 
 JOB_LABEL = "maas.portal/job"
+EVENTS_LABEL = "maas.portal/events"
 TENANT_LABEL = "maas.portal/tenant"
 ATTEMPT_ANNOTATION = "volcano.sh/job-retry-count"
 """Volcano writes it on each pod: how often the job had been restarted when the pod was made."""

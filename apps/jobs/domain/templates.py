@@ -30,7 +30,8 @@ class Template:
 
     `steps_field` names the parameter that says how many steps the job means to make, for progress; `rate_field` the one
     that is its learning rate. `data` is what every job of the template trains on, by name and SHA-256 digest, where
-    that is known. `watch_actions` are what the loss watch does unless somebody says otherwise.
+    that is known. `watch_actions` are what the loss watch does unless somebody says otherwise. `event_files`: whether
+    what runs may write TensorBoard event files, as far as is known.
     """
 
     key: str
@@ -41,6 +42,7 @@ class Template:
     rate_field: str = ""
     data: tuple[str, str] | None = None
     watch_actions: tuple[str, ...] = GENTLE
+    event_files: bool = True
 
 
 def _charlm(values: Mapping[str, Any]) -> Container:
@@ -90,6 +92,7 @@ TEMPLATES: dict[str, Template] = {
         steps_field="steps",
         rate_field="learning_rate",
         watch_actions=ACTIONS,
+        event_files=False,
         data=("charlm text", "ac50cd10f49f818cff6933e288df61508a2037feaf63a7d089ed38dd46fdf415"),
     ),
     "torchrun": Template(
@@ -110,3 +113,9 @@ TEMPLATES: dict[str, Template] = {
         icon="terminal-2",
     ),
 }
+
+
+def may_write_events(document: Mapping[str, Any]) -> bool:
+    """Whether what a document runs may write TensorBoard event files, as far as is known."""
+    template = TEMPLATES.get(str(document.get("template", "")))
+    return template is not None and template.event_files

@@ -16,7 +16,7 @@ from apps.clusters import services as clusters
 from apps.jobs import moves
 from apps.jobs.domain.lifecycle import failure
 from apps.jobs.domain.phases import Phase
-from apps.jobs.models import Draft, Job, JobRank
+from apps.jobs.models import Draft, EventReader, Job, JobRank
 from apps.secrets import services as secrets
 from apps.streams.services import hint
 from apps.tenants.services import Blocker, Placement
@@ -173,4 +173,26 @@ def job_rows(job_id: str) -> QuerySet[Job]:
     """The row of one job, for a look at it."""
     return (
         Job.objects.for_system().filter(pk=job_id).select_related("tenant", "placement__tenant", "placement__cluster")
+    )
+
+
+def due_readers() -> list[str]:
+    """Ids of jobs whose event files are to be looked for now."""
+    return clusters.due(EventReader.objects.all())
+
+
+def known_readers(ids: set[str]) -> set[str]:
+    """Those of some ids that have a row."""
+    return set(EventReader.objects.filter(pk__in=ids).values_list("pk", flat=True))
+
+
+def waiting_readers(cluster_id: int) -> list[str]:
+    """Ids of those that waited for a cluster which answers again."""
+    return clusters.waiting(EventReader.objects.filter(job__placement__cluster_id=cluster_id))
+
+
+def reader_rows(job_id: str) -> QuerySet[EventReader]:
+    """The row of one job's event files, for a look at it."""
+    return EventReader.objects.filter(pk=job_id).select_related(
+        "job__tenant", "job__placement__tenant", "job__placement__cluster"
     )

@@ -22,6 +22,7 @@ from apps.jobs.models import Job
 from apps.jobs.services import holding, loss_words
 from apps.jobs.services.failing import causes_of
 from apps.jobs.services.gpus import by_rank, gpus_of
+from apps.jobs.services.harvest_words import event_files_of
 from apps.jobs.services.incidents import incidents_of
 from apps.jobs.services.messages import PHASES
 from apps.jobs.services.network import TOLD, slow_network
@@ -37,7 +38,9 @@ from apps.streams import services as streams
 
 TABS = ("ranks", "manifests", "watch", "incidents", "history")
 MOVES = Listing("moves", rising=True)
-RELATED = ("tenant", "owner", "placement__tenant", "placement__cluster", "cloned_from", "loss_watch")
+RELATED = (
+    "tenant", "owner", "placement__tenant", "placement__cluster", "cloned_from", "loss_watch", "event_reader",
+)  # fmt: skip
 
 
 def job_of(request: HttpRequest, job_id: str) -> Job:
@@ -48,7 +51,8 @@ def job_of(request: HttpRequest, job_id: str) -> Job:
 @require_GET
 def detail(request: HttpRequest, job_id: str) -> HttpResponse:
     """The page, or what it asks for again: `?part=state` is its head and time line, `?part=steps` what of them moves
-    with every step, `?part=tab&tab=…` one tab, `?part=ranks` the rows of one, `?part=gpus` its devices."""
+    with every step, `?part=tab&tab=…` one tab, `?part=ranks` the rows of one, `?part=gpus` its devices,
+    `?part=events` how its event files are read."""
     job = job_of(request, job_id)
     tab = request.GET.get("tab", "")
     tab = tab if tab in TABS else TABS[0]
@@ -59,6 +63,8 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
             return render(request, "jobs/detail.html#steps", {"job": job, "oob": True, **_pace(job)})
         case "gpus":
             return render(request, "jobs/gpus.html", {"job": job, "gpus": gpus_of(job)})
+        case "events":
+            return render(request, "jobs/events.html", {"job": job, "events": event_files_of(job)})
         case "ranks":
             return render(request, "jobs/tab.html#rows", _tab(request, job, "ranks"))
         case "tab":
@@ -68,7 +74,8 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
 
 def whole_page(request: HttpRequest, job: Job, tab: str) -> dict[str, Any]:
     """What the page shows with one of its tabs."""
-    return _state(request, job) | _tab(request, job, tab) | {"log_words": streams.LOG_WORDS, "gpus": gpus_of(job)}
+    beside = {"log_words": streams.LOG_WORDS, "gpus": gpus_of(job), "events": event_files_of(job)}
+    return _state(request, job) | _tab(request, job, tab) | beside
 
 
 def _state(request: HttpRequest, job: Job) -> dict[str, Any]:

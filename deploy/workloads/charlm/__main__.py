@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from deploy.workloads.charlm.checkpoint import CheckpointError
+from deploy.workloads.charlm.events import EventFile
 from deploy.workloads.charlm.log import Log
 from deploy.workloads.charlm.rendezvous import RendezvousError, Terms, join
 from deploy.workloads.charlm.ring import PeerLost
@@ -77,7 +78,8 @@ def _train(options: argparse.Namespace, world: World, log: Log, signals: Signals
     )
     token = os.environ.get("MAAS_RENDEZVOUS_TOKEN", "")
     ring = join(world, Terms(token, settings.digest(), options.rendezvous_timeout, options.comm_timeout), log)
-    trainer = Trainer(settings, ring, log, lambda: signals.received)
+    events = EventFile(options.events_dir) if options.events_dir and world.rank == 0 else None
+    trainer = Trainer(settings, ring, log, lambda: signals.received, events)
     log.info(
         f"Joined: rank {world.rank} of {world.size}, global batch {settings.global_batch}, "
         f"{settings.steps} steps, {trainer.model.size} parameters"
@@ -127,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="STEP",
         help="which of them (MAAS_RESUME_STEP)",
     )
+    add("--events-dir", type=Path, metavar="DIR", help="where rank 0 writes a TensorBoard event file; none: no file")
     add("--log-every", type=_count, default=5, metavar="STEPS", help="rank 0; the others 10 times less (%(default)s)")
     add("--step-seconds", type=_seconds, default=0.0, help="least duration of a step, for watching (%(default)s)")
     add("--rendezvous-timeout", type=_positive, default=300.0, metavar="SECONDS", help="(%(default)s)")

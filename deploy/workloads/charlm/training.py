@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from deploy.workloads.charlm.checkpoint import CheckpointError, Checkpoints, State
+from deploy.workloads.charlm.events import EventFile
 from deploy.workloads.charlm.log import Log, short
 from deploy.workloads.charlm.model import Model
 from deploy.workloads.charlm.ring import Alone, Ring
@@ -62,11 +63,19 @@ class Settings:
 class Trainer:
     """`signalled` tells whether this rank was asked to end; the ranks agree on the step at which all do."""
 
-    def __init__(self, settings: Settings, ring: Ring | Alone, log: Log, signalled: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        ring: Ring | Alone,
+        log: Log,
+        signalled: Callable[[], int],
+        events: EventFile | None = None,
+    ) -> None:
         self.settings = settings
         self.ring = ring
         self.log = log
         self.signalled = signalled
+        self.events = events
         self.corpus = Corpus.make()
         self.model = Model(len(self.corpus.vocabulary))
         self.state = State(0, np.zeros((2, self.model.size)))
@@ -148,6 +157,9 @@ class Trainer:
         if self.ring.rank == 0:
             rate = steps * self.settings.global_batch / took
             self.log.info(f"{numbers}, Grad Norm: {norm:.4g}, Tokens/s: {rate:.0f}")
+            if self.events:
+                told = {"train/loss": loss, "train/grad_norm": norm, "train/perplexity": _perplexity(loss)}
+                self.events.write(step, told)
         else:
             idle = (self.ring.waited - waited) / steps
             self.log.info(f"{numbers}, Step Time: {took / steps * 1e3:.1f} ms, Waiting: {idle * 1e3:.1f} ms")
@@ -171,3 +183,7 @@ class Trainer:
                 f"Done: {mean:.4f} nats per character on held-out text, "
                 f"{self.corpus.entropy:.4f} by character frequency alone"
             )
+
+
+def _perplexity(loss: float) -> float:
+    return math.exp(loss) if loss < 700 else math.inf

@@ -1,0 +1,154 @@
+"""Wanted against seen: one look at the pod that reads a job's event files, one step."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import structlog
+from django.conf import settings
+from django.utils import timezone
+
+from apps.adapters.errors import NotFound, Refused, Unavailable
+from apps.adapters.kubernetes import objects
+from apps.adapters.kubernetes.answers import AccountMissing, RightMissing
+from apps.adapters.kubernetes.calls import KubeApi
+from apps.clusters.services.connect import connect, connect_for
+from apps.jobs.domain import manifests, sidepods
+from apps.jobs.domain.harvest import ENDED, WRITES, Harvest
+from apps.jobs.domain.sidepods import SeenPod, read_pod
+from apps.jobs.models import EventReader
+from apps.jobs.services import harvesting, reading
+from apps.tenants import services as tenants
+
+log = structlog.get_logger(__name__)
+
+LOOK_AGAIN = timedelta(minutes=1)
+SOON = timedelta(seconds=1)
+LONGEST = timedelta(seconds=30)
+"""While a cluster is away, tries come at most this far apart: these files can be read later just as well."""
+PENDING = timedelta(minutes=15)
+"""A pod that has not begun by then is taken away, and the files are read at the job's end."""
+
+
+class ForeignObject(Exception):
+    """Something without our label has the pod's name; it is not ours to change or to delete."""
+
+
+def reconcile_events(reader: EventReader) -> timedelta | None:
+    """Take one repeatable step; any worker may take it twice. Returns when to look again, None for never."""
+    place = reader.job.placement
+    try:
+        again = _step(reader)
+        if reader.failures:
+            EventReader.objects.filter(pk=reader.pk).update(failures=0)
+        return again
+    except Unavailable as error:
+        return _wait(reader, error, f"events.waits-{error.system}")
+    except RightMissing as error:
+        if isinstance(error, AccountMissing) and not place.is_standing:
+            return None  # the tenant is leaving, and what was left here goes with its namespace
+        return _wait(reader, error, "events.waits-right")
+    except ForeignObject:
+        harvesting.give_up(reader, "events.name-taken")
+        return None
+    except Refused as error:
+        log.warning("event_reader_refused", job=reader.pk, error=error.text)
+        if reader.state in ENDED:
+            return None
+        harvesting.give_up(reader, "events.refused", text=error.text[:300])
+        return SOON
+
+
+def _step(reader: EventReader) -> timedelta | None:
+    # What is there is seen with the portal's own account; what is done is done with that of the job's tenant.
+    job = reader.job
+    eye = connect(job.placement.cluster)
+    hand = connect_for(job.placement.cluster, tenants.account_of(job.tenant.slug))
+    pod = _pod(eye, reader)
+    if reader.state is not Harvest.READING:
+        if pod is not None:
+            _clear(hand, reader, pod)
+            return SOON
+        return None if reader.state in ENDED else _begin(hand, reader)
+    return _judge(reader, read_pod(pod) if pod is not None else None)
+
+
+def _begin(hand: KubeApi, reader: EventReader) -> timedelta | None:
+    """Send a pod when it is time to look."""
+    if reader.next_at is None or (reader.job.state not in WRITES and not reader.job.state.is_final):
+        return None
+    if (left := reader.next_at - timezone.now()) > timedelta(0):
+        return left
+    return _send(hand, reader)
+
+
+def _send(hand: KubeApi, reader: EventReader) -> timedelta | None:
+    """Note the hash of a new token, then send the Secret with it, then the pod that reads it."""
+    job = reader.job
+    place = reading.place(job.placement)
+    claim = manifests.object_name(job.pk)
+    try:
+        found = hand.get(objects.path(objects.VOLUME_CLAIM, place.namespace, claim))
+    except NotFound:
+        harvesting.give_up(reader, "events.no-volume", claim=claim)
+        return None
+    modes = set((found.get("spec") or {}).get("accessModes") or ())
+    if not job.state.is_final and not modes & {"ReadWriteMany", "ReadOnlyMany"}:
+        harvesting.tell_wait(reader, "events.one-at-a-time")
+        return None
+    token = harvesting.new_token(reader)
+    secret = sidepods.reader_secret(job.pk, place, token)
+    pod = sidepods.reader_pod(job.pk, place, settings.EVENTS_IMAGE, settings.PODS_URL)
+    for manifest in (secret, pod):
+        hand.apply(objects.object_path(manifest), manifest)
+    harvesting.note_sent(reader)
+    return LOOK_AGAIN
+
+
+def _judge(reader: EventReader, seen: SeenPod | None) -> timedelta | None:
+    """A pod that reads tells the portal itself how it goes; this catches what it cannot tell."""
+    if seen is None:
+        harvesting.note_broken(reader, "events.pod-gone")
+        return SOON
+    if seen.has_ended:
+        harvesting.note_broken(reader, "events.pod-ended", code=seen.exit_code)
+        return SOON
+    if seen.phase != "Pending":
+        return LOOK_AGAIN
+    if reader.sent_at and timezone.now() - reader.sent_at > PENDING:
+        harvesting.note_broken(reader, "events.pod-pending", text=seen.waiting)
+        return SOON
+    if seen.waiting:
+        harvesting.tell_wait(reader, "events.pod-waits", text=seen.waiting)
+    return LOOK_AGAIN
+
+
+def _pod(api: KubeApi, reader: EventReader) -> objects.Object | None:
+    namespace = reader.job.placement.namespace
+    path = objects.path(objects.POD, namespace, sidepods.reader_name(reader.pk))
+    try:
+        found = api.get(path)
+    except NotFound:
+        return None
+    if (found["metadata"].get("labels") or {}).get(manifests.EVENTS_LABEL) != reader.pk:
+        raise ForeignObject(path)
+    return found
+
+
+def _clear(api: KubeApi, reader: EventReader, pod: objects.Object) -> None:
+    """Take the pod and its token away."""
+    namespace, name = reader.job.placement.namespace, sidepods.reader_name(reader.pk)
+    if not pod["metadata"].get("deletionTimestamp"):
+        api.delete(objects.path(objects.POD, namespace, name), uid=pod["metadata"]["uid"])
+    api.delete(objects.path(objects.SECRET, namespace, name))
+
+
+def _wait(reader: EventReader, error: Unavailable | RightMissing, code: str) -> timedelta:
+    """Keep it, say what it waits for, and try again: soon at first, at most LONGEST apart."""
+    failures = reader.failures + 1
+    EventReader.objects.filter(pk=reader.pk).update(failures=failures)
+    log.warning("event_reader_waits", job=reader.pk, error=error.text, failures=failures)
+    if reader.state is Harvest.WAITING:
+        harvesting.tell_wait(reader, code)
+    least = error.retry_after if isinstance(error, Unavailable) else 0
+    return min(timedelta(seconds=max(least, 2.0 ** min(failures, 6) / 2)), LONGEST)
