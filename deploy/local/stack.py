@@ -135,9 +135,15 @@ class Stack:
         healthy = answers(f"{self.url}/healthz", 200)
         return [
             Program("web", "Web", dying_with_parent("TERM", web), healthy, light, stop_seconds=4),
-            own("worker", "Worker", _python("celery", *worker), worker_listens(env.get("REDIS_URL", ""))),
+            own("worker", "Worker", _behind(_python("celery", *worker)), worker_listens(env.get("REDIS_URL", ""))),
             own("watch", "Watch", (sys.executable, "manage.py", "watch"), None),
         ]
+
+
+def _behind(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The same command, which waits for the processor behind those whom people wait for: a change in the cluster
+    reaches open pages through the watch and the web process, and wakes a look of the worker that takes longer."""
+    return ("nice", "-n", "10", *command)
 
 
 def _python(module: str, *arguments: str) -> tuple[str, ...]:

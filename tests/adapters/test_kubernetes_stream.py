@@ -7,6 +7,7 @@ import json
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from apps.adapters.errors import Unavailable
@@ -241,3 +242,25 @@ async def test_a_server_that_has_not_yet_read_its_roles_is_asked_again_soon() ->
             await reflector.synced.wait()
         running.cancel()
         await one.close()
+
+
+@pytest.mark.parametrize(("decoder", "whole"), [(projections.OBJECTS, False), (projections.PODS, True)])
+async def test_what_is_not_read_is_not_asked_for(decoder: msgspec.json.Decoder[Any], *, whole: bool) -> None:
+    def script(call: Exchange) -> None:
+        if "watch" in call.path:
+            call.begin()
+            call.chunk(event("ADDED", "a", 2))
+            call.chunk(b"")
+        else:
+            call.answer(200, json.dumps({"metadata": {"resourceVersion": "1"}, "items": []}).encode())
+
+    with scripted(script) as server:
+        one = reader(server.url)
+        await one.listing(PODS, decoder)
+        assert [each.version async for each in one.watch(PODS, "1", decoder)] == ["2"]
+        await one.close()
+        asked = [request.headers["Accept"] for request in server.requests]
+    short = [
+        f"application/json;as=PartialObjectMetadata{part};g=meta.k8s.io;v=v1,application/json" for part in ("List", "")
+    ]
+    assert asked == (["application/json"] * 2 if whole else short)

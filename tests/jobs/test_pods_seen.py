@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 
 from apps.clusters.services import PodSeen
 from apps.jobs.models import Job, JobRank
@@ -58,3 +60,25 @@ def test_a_rank_that_has_ended_stays_so_and_an_unknown_one_is_left_to_the_look(j
     assert list(JobRank.objects.order_by("rank").values_list("phase", "waiting")) == [
         ("Failed", ""), ("Succeeded", ""), ("Gone", ""),
     ]  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rank_that_a_look_writes_is_not_waited_for_but_named(job: Job) -> None:
+    held, free = rank(job, 0, "Running"), rank(job, 1, "Running")
+
+    def tell() -> set[str]:
+        try:
+            return background.note_pods([seen(job, 0), seen(job, 1)])
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as other, transaction.atomic():
+        JobRank.objects.select_for_update().get(pk=held.pk)
+        told = other.submit(tell)
+        assert told.result(10) == {held.pod_uid}
+    for one, waiting in ((held, ""), (free, "ImagePullBackOff")):
+        one.refresh_from_db()
+        assert one.waiting == waiting
+    assert background.note_pods([seen(job, 0)]) == set()
+    held.refresh_from_db()
+    assert held.waiting == "ImagePullBackOff"

@@ -27,6 +27,7 @@ WATCH_SECONDS = 50
 PAGE = 500
 EVENT_LIMIT = 16 << 20
 READ_BYTES = 256 << 10
+JSON = "application/json"
 
 T = TypeVar("T")
 
@@ -96,7 +97,7 @@ class StreamReader:
         self._tokens = ThreadPoolExecutor(1, "token")
         self._bucket = Bucket()
         self._http = aiohttp.ClientSession(
-            headers={"User-Agent": objects.FIELD_MANAGER, "Accept": "application/json", "Accept-Encoding": "identity"},
+            headers={"User-Agent": objects.FIELD_MANAGER, "Accept-Encoding": "identity"},
             connector=aiohttp.TCPConnector(ssl=endpoint.tls() or False, limit=0),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -119,7 +120,7 @@ class StreamReader:
         token = ""
         while True:
             query = objects.query(label_selector=label_selector, limit=PAGE, continue_=token)
-            page = await self._read(objects.checked(path), query, _PAGE)
+            page = await self._read(objects.checked(path), query, _PAGE, _form(decoder, "PartialObjectMetadataList"))
             found += [item for raw in page.items or [] if (item := _decoded(decoder, raw)) is not None]
             token = page.metadata.continue_
             if not token:
@@ -137,7 +138,8 @@ class StreamReader:
             timeout_seconds=WATCH_SECONDS,
         )
         whole = _whole(cast("Hashable", decoder.type))
-        async with self._stream(objects.checked(path), query) as response:
+        form = _form(decoder, "PartialObjectMetadata")
+        async with self._stream(objects.checked(path), query, accept=form) as response:
             rest = b""
             async for chunk in _chunks(response, SILENCE_SECONDS):
                 lines, rest = _lines(rest, chunk)
@@ -159,16 +161,18 @@ class StreamReader:
         """The metadata of one object. Raises NotFound."""
         return (await self._read(objects.checked(path), [], _LISTED)).metadata
 
-    async def _read(self, path: str, query: list[tuple[str, str]], decoder: msgspec.json.Decoder[T]) -> T:
-        async with self._stream(path, query, silence=READ_SECONDS) as response:
+    async def _read(
+        self, path: str, query: list[tuple[str, str]], decoder: msgspec.json.Decoder[T], accept: str = JSON
+    ) -> T:
+        async with self._stream(path, query, READ_SECONDS, accept) as response:
             return decoder.decode(await _body(response))
 
     @asynccontextmanager
     async def _stream(
-        self, path: str, query: list[tuple[str, str]], silence: float | None = None
+        self, path: str, query: list[tuple[str, str]], silence: float = SILENCE_SECONDS, accept: str = JSON
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         try:
-            response = await self._opened(path, query, silence or SILENCE_SECONDS)
+            response = await self._opened(path, query, silence, accept)
             try:
                 yield response
             finally:
@@ -177,18 +181,21 @@ class StreamReader:
             text = f"The API server's stream broke ({type(error).__name__}): {error}"
             raise Unavailable(answers.cut(text)) from error
 
-    async def _opened(self, path: str, query: list[tuple[str, str]], silence: float) -> aiohttp.ClientResponse:
+    async def _opened(
+        self, path: str, query: list[tuple[str, str]], silence: float, accept: str
+    ) -> aiohttp.ClientResponse:
         """Open a stream with the token at hand, or once more with a newer one; raise what a refusal stands for."""
         await asyncio.sleep(self._bucket.reserve())
+        ask = partial(self._send, path, query, silence, accept)
         token = await self._token(fresh=False)
-        response = await self._send(path, query, silence, token)
+        response = await ask(token)
         if response.status // 100 == 2:
             return response
         answer = await _refusal(response, path)
         if answers.is_credential_fault(answer):
             newer = await self._token(fresh=True)
             if newer != token:
-                response = await self._send(path, query, silence, newer)
+                response = await ask(newer)
                 if response.status // 100 == 2:
                     return response
                 answer = await _refusal(response, path)
@@ -202,15 +209,22 @@ class StreamReader:
         return await asyncio.get_running_loop().run_in_executor(self._tokens, ask)
 
     async def _send(
-        self, path: str, query: list[tuple[str, str]], silence: float, token: str
+        self, path: str, query: list[tuple[str, str]], silence: float, accept: str, token: str
     ) -> aiohttp.ClientResponse:
         return await self._http.get(
             self._endpoint.server.rstrip("/") + path,
             params=query,
-            headers={"Authorization": f"Bearer {token}"},
+            headers={"Authorization": f"Bearer {token}", "Accept": accept},
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=silence),
         )
+
+
+def _form(decoder: msgspec.json.Decoder[T], name: str) -> str:
+    """What to ask for: of objects of which only the metadata is read, no more than that. A server that does not know
+    the form sends whole objects."""
+    fields = cast("type[msgspec.Struct]", decoder.type).__struct_fields__
+    return f"{JSON};as={name};g=meta.k8s.io;v=v1,{JSON}" if fields == ("metadata",) else JSON
 
 
 @lru_cache(maxsize=64)

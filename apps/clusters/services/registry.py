@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -103,7 +103,8 @@ class WorkloadKind:
     (default: it is left alone and logged). `unsettled` says which of some ids, whose objects are there, must be looked
     at although nothing changes (default: all): others have ended well, or are due by themselves. `ended` is told of
     each pod that ended, before the row is woken for it. `seen` is told of pods that came or changed, of all that did so
-    within a moment together, while their rows are woken: a page need not wait for the look. `waiting` gives the ids of
+    within a moment together, while their rows are woken: a page need not wait for the look; it gives the uids of those
+    that somebody else writes at this moment, to be told once more soon. `waiting` gives the ids of
     rows that waited for a cluster, by its id, which answers again: they are woken at once. `exposed` tells of some ids
     which metrics their pods expose to Prometheus, by series; the one of `step` tells where the others belong.
     """
@@ -117,7 +118,7 @@ class WorkloadKind:
     unsettled: Callable[[set[str]], set[str]] | None = None
     orphan: Callable[[WorkloadObject], None] | None = None
     ended: Callable[[PodEnd], None] | None = None
-    seen: Callable[[Sequence[PodSeen]], None] | None = None
+    seen: Callable[[Sequence[PodSeen]], Set[str]] | None = None
     waiting: Callable[[int], Iterable[str]] | None = None
     exposed: Callable[[set[str]], Mapping[str, Mapping[str, str]]] | None = None
     objects: tuple[str, str] = ("batch.volcano.sh/v1alpha1", "Job")

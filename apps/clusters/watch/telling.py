@@ -15,6 +15,8 @@ from apps.clusters.watch.projections import Pod
 log = structlog.get_logger(__name__)
 
 GATHER_SECONDS = 0.01
+AGAIN_SECONDS = 0.02
+"""Until those are told once more that somebody else was writing."""
 
 
 class Telling:
@@ -53,7 +55,16 @@ class Telling:
             for kind, pods in batch.items():
                 assert kind.seen
                 try:
-                    await self._write(kind.seen, list(pods.values()))
+                    taken = await self._write(kind.seen, list(pods.values()))
                 except DatabaseError as error:  # the look that each was woken for will find it
                     log.warning("pods_untold", task=kind.task, pods=len(pods), error=str(error)[:200])
+                    continue
+                if taken:
+                    again = {uid: pods[uid] for uid in taken}
+                    asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._again, kind, again)
             written = time.monotonic()
+
+    def _again(self, kind: WorkloadKind, pods: dict[str, PodSeen]) -> None:
+        """What was told of them meanwhile is newer."""
+        self._waiting[kind] = pods | self._waiting.get(kind, {})
+        self._any.set()

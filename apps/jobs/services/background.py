@@ -102,32 +102,38 @@ WITH told AS (
     AS told(pod_uid, phase, node, waiting, message, started_at)
 ), free AS (
     SELECT id FROM jobs_jobrank WHERE pod_uid = ANY(%s) AND phase = ANY(%s) FOR UPDATE SKIP LOCKED
+), changed AS (
+    UPDATE jobs_jobrank AS known
+    SET phase = told.phase, node = told.node, waiting = told.waiting, message = told.message,
+        started_at = told.started_at
+    FROM told, free
+    WHERE known.id = free.id AND known.pod_uid = told.pod_uid
+    AND (known.phase, known.node, known.waiting, known.message, known.started_at)
+        IS DISTINCT FROM (told.phase, told.node, told.waiting, told.message, told.started_at)
+    RETURNING known.job_id
 )
-UPDATE jobs_jobrank AS known
-SET phase = told.phase, node = told.node, waiting = told.waiting, message = told.message, started_at = told.started_at
-FROM told, free
-WHERE known.id = free.id AND known.pod_uid = told.pod_uid
-AND (known.phase, known.node, known.waiting, known.message, known.started_at)
-    IS DISTINCT FROM (told.phase, told.node, told.waiting, told.message, told.started_at)
-RETURNING known.job_id
+SELECT DISTINCT job_id, NULL FROM changed
+UNION ALL SELECT NULL, pod_uid FROM jobs_jobrank WHERE pod_uid = ANY(%s) AND phase = ANY(%s)
+    AND id NOT IN (SELECT id FROM free)
 """
 # One statement: the watch writes while hundreds of pods a second change, and the ORM's CASE for each row and column
 # took most of its time.
 
 
 @transaction.atomic
-def note_pods(pods: Sequence[clusters.PodSeen]) -> None:
+def note_pods(pods: Sequence[clusters.PodSeen]) -> set[str]:
     """Keep how ranks that are known stand, and tell open pages of it; what that means for the job, its look says.
 
-    A rank that a look writes at this moment is left to it.
+    Gives the uids of those that a look writes at this moment: it is not waited for.
     """
     told = [(p.pod_uid, p.phase, p.node, p.waiting[:80], p.message[:500], p.started_at) for p in pods]
     columns = [list(column) for column in zip(*told, strict=True)]
     with connection.cursor() as cursor:
-        cursor.execute(_NOTE_PODS, [*columns, columns[0], list(ALIVE)])
-        changed = {job_id for (job_id,) in cursor.fetchall()}
-    for job_id in sorted(changed):
+        cursor.execute(_NOTE_PODS, [*columns, *[columns[0], list(ALIVE)] * 2])
+        rows = cursor.fetchall()
+    for job_id in sorted(job_id for job_id, _ in rows if job_id):
         hint(Job(pk=job_id).topic)
+    return {pod_uid for _, pod_uid in rows if pod_uid}
 
 
 @transaction.atomic
