@@ -61,11 +61,11 @@ def gatherer(own: int = 0) -> Gatherer:
 
 def said(gathered: Gatherer) -> tuple[Any, ...]:
     batch = gathered.take()
-    frames = [msgspec.json.decode(frame.body) for frame in batch.frames(streams.Source(3, 1, "p"))]
+    frames = [msgspec.json.decode(frame.body) for frame in batch.frames()]
     count = batch.rows.count
     return (
         [line for frame in frames for line in frame.get("lines", ())],
-        frames[1:],
+        batch.points,
         [str(one) for one in batch.readings],
         count,
     )

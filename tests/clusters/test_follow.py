@@ -8,17 +8,19 @@ import random
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from django.db import OperationalError
 
 from apps.adapters.kubernetes import Endpoint, objects
 from apps.adapters.kubernetes.stream import StreamReader
 from apps.clusters.services.registry import WorkloadKind
-from apps.clusters.watch import follow, keep
-from apps.clusters.watch.database import in_thread
+from apps.clusters.watch import follow, keep, recording
+from apps.clusters.watch.database import Writer, in_thread
 from apps.clusters.watch.follow import Follower, Run, Target
 from apps.jobs.domain.traininglog import LogReader
 from apps.streams import services as streams
@@ -39,11 +41,12 @@ async def following(
     run: Run,
     told: Callable[[], None] = lambda: None,
     kept: Callable[[str], streams.Kept] | None = None,
+    write: Writer | None = None,
 ) -> AsyncIterator[tuple[Follower, asyncio.Task[None]]]:
     reader = StreamReader(Endpoint(f"http://127.0.0.1:{server.port}", None, lambda fresh=False: "t"))
     buffer = streams.LiveBuffer(kept)
     target = Target(objects.path(objects.POD, "ns", "p"), "main", "uid", topic, KIND, streams.Source(0, 1, "p"), told)
-    follower = Follower(target, reader, buffer, run)
+    follower = Follower(target, reader, buffer, run, write)
     task = asyncio.create_task(follower.run())
     try:
         yield follower, task
@@ -394,10 +397,79 @@ async def test_whoever_judges_figures_is_told_when_they_are_there_and_hears_of_c
             assert seen == []
             server.runs[-1].write(START + 1, line.format("Loss: 2.5").encode())
             server.runs[-1].write(START + 2, line.format("Checkpoint saved: step 20, 0.4 MiB, 0.01 s").encode())
-            await until(lambda: len(texts(topic)) == 3)
-            assert seen
+            await until(lambda: len(texts(topic)) == 3 and seen and not streams.owed.of(topic))
     kept = await in_thread(lambda: list(Point.objects.order_by("series").values_list("series", "step", "value")))
     assert kept == [("checkpoint", 20, 1.0), ("loss", 20, 2.5)]
+
+
+class _Away(Writer):
+    """A database that cannot be asked."""
+
+    async def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        raise OperationalError("gone")
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_lines_wait_for_no_database_and_a_killed_watchs_points_are_stored_by_the_next(topic: str) -> None:
+    line = "[2026-11-29 20:00:00] [INFO] [j] [Rank-0] [Step-{}] [Loss: {}]"
+    async with LogServer() as server:
+        async with following(server, topic, Run(0, False), write=_Away()):
+            for step, loss in enumerate(("2.5", "nan")):
+                server.runs[-1].write(START + step, line.format(step, loss).encode())
+                await until(lambda step=step: len(texts(topic)) == step + 1)
+        assert not await in_thread(Point.objects.exists)
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            keeping = group.create_task(keep.keep_logs(streams.LiveBuffer(), Writer()))
+            while await asyncio.to_thread(streams.owed.topics):
+                await asyncio.sleep(0.02)
+            keeping.cancel()
+        server.runs[-1].ended = True
+        async with following(server, topic, Run(0, True)) as (_, task):
+            await asyncio.wait_for(task, 10)
+    assert len(texts(topic)) == 2
+    points = await in_thread(lambda: [(p.step, str(p.value)) for p in Point.objects.order_by("step")])
+    assert points == [(0, "2.5"), (1, "nan")]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_no_line_is_kept_for_good_before_its_points_are_stored(topic: str, settings: Any, tmp_path: Path) -> None:
+    settings.STORAGE_DIR = str(tmp_path)
+    buffer, points = streams.LiveBuffer(), [("loss", 1, 2.5, datetime.now(UTC))]
+    frame = streams.LogFrame(streams.Source(0, 1, "p"), [streams.LogLine(1, "INFO", 0, 1, "Loss: 2.5")] * 10_000)
+    assert await buffer.place(topic, "s") == ""
+    assert await buffer.append(topic, [streams.pack(frame)], streams.Move("s", "", "1", streams.owed.packed(1, points)))
+    kept = asyncio.create_task(keep.keep_logs(buffer, Writer()))
+    async with asyncio.timeout(10):
+        while (await in_thread(archive.kept, topic)).last < 10_000:
+            await asyncio.sleep(0.02)
+    kept.cancel()
+    await buffer.close()
+    assert await in_thread(lambda: [(p.step, p.value) for p in Point.objects.all()]) == [(1, 2.5)]
+    assert streams.owed.of(topic) is None
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_lines_wait_where_too_many_points_wait(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is held in memory while the database is away is bounded."""
+    monkeypatch.setattr(recording, "WAITING_LIMIT", 5)
+    monkeypatch.setattr(recording, "FIRST_PAUSE", 0.01)
+    away = asyncio.Event()
+    away.set()
+
+    class Sometimes(Writer):
+        async def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return await (_Away() if away.is_set() else Writer())(*args, **kwargs)
+
+    async with LogServer() as server, following(server, topic, Run(0, False), write=Sometimes()):
+        for step in range(20):
+            server.runs[-1].write(START + step, b"[2026-11-29 20:00:00] [INFO] [j] [Rank-0] [Step-%d] [Loss: 2]" % step)
+            await asyncio.sleep(0.01)
+        assert 5 <= len(texts(topic)) < 20
+        away.clear()
+        await until(lambda: len(texts(topic)) == 20)
+        async with asyncio.timeout(10):
+            while await in_thread(Point.objects.count) < 20:
+                await asyncio.sleep(0.02)
 
 
 async def until(condition: object, seconds: float = 10) -> None:

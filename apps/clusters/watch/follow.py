@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
-from django.db import Error as DatabaseError
 from redis.exceptions import RedisError
 
 from apps.adapters.errors import NotFound, OutsideError, Unavailable
@@ -22,6 +21,7 @@ from apps.clusters.domain.resume import Place, Resumer, Taken
 from apps.clusters.services.registry import WorkloadKind
 from apps.clusters.watch.database import Writer
 from apps.clusters.watch.gathering import FRAME_BYTES, Gatherer
+from apps.clusters.watch.recording import Recorder
 from apps.streams import services as streams
 
 log = structlog.get_logger(__name__)
@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 LOOK_SECONDS = 5.0
 """A followed log that is silent this long is looked at: whether the container that it comes from still runs."""
+LONGEST_UNREAD = 0.01
+"""Seconds for which what has come may be left unread: a connection that breaks takes it along."""
 NEVER = 2**63 - 1
 
 
@@ -77,7 +79,8 @@ class Follower:
         self, target: Target, reader: StreamReader, buffer: streams.LiveBuffer, run: Run, write: Writer | None = None
     ) -> None:
         self._target, self._reader, self._buffer = target, reader, buffer
-        self._run, self._write = run, write or Writer()
+        self._run = run
+        self._recorder = Recorder(target.topic, target.source, buffer, write or Writer(), target.told)
         self._is_gone = False
         self._news = asyncio.Event()
         self._stored = ""
@@ -100,6 +103,14 @@ class Follower:
         self._news.set()
 
     async def run(self) -> None:
+        """Raises LeaseLost, in a group."""
+        async with asyncio.TaskGroup() as group:
+            recording = group.create_task(self._recorder.run())
+            await self._follow()
+            await self._recorder.done()
+            recording.cancel()
+
+    async def _follow(self) -> None:
         pause = FIRST_PAUSE
         while True:
             self._news.clear()  # before it is looked at: what comes from here on cuts the pause short
@@ -196,7 +207,10 @@ class Follower:
     ) -> AsyncGenerator[bytes]:
         """The chunks; while none comes, frames leave on time, and a followed run is not waited for once it is over.
         (A stream whose node has died may stay open for ever.)"""
+        size = 0
         while True:
+            if size < FRAME_BYTES and self._gathered.pause:  # lines that come meanwhile are read together
+                await asyncio.sleep(min(self._gathered.pause, LONGEST_UNREAD))
             coming = asyncio.ensure_future(anext(chunks, None))
             try:
                 while True:
@@ -213,6 +227,7 @@ class Follower:
                     await asyncio.gather(coming, return_exceptions=True)
             if chunk is None:
                 return
+            size = len(chunk)
             yield chunk
 
     async def _take_chunk(self, chunk: bytes, splitter: Splitter, resumer: Resumer) -> None:
@@ -314,32 +329,23 @@ class Follower:
         batch, after = self._gathered.take(), place.dump()
         if after == self._stored and batch.gap is None:
             return
-        target = self._target
-        if batch.readings:
-            await self._record(batch.readings)
-        move, begun = streams.Move(target.name, self._stored, after), time.monotonic()
+        await self._recorder.room()
+        target, begun = self._target, time.monotonic()
+        move = streams.Move(
+            target.name, self._stored, after, streams.owed.packed(target.source.attempt, batch.readings)
+        )
         try:
-            written = await self._buffer.append(target.topic, batch.frames(target.source), move)
+            written = await self._buffer.append(target.topic, batch.frames(), move)
         except RedisError:
             # The answer may be lost, not the write.
             if await self._buffer.place(target.topic, target.name) != after:
                 raise
             written = True
+        finally:
+            # Whatever became of the lines: they say what they say, and storing it twice changes nothing.
+            if batch.readings:
+                self._recorder.add(move.key, batch.readings, batch.points)
         if not written:
             raise Elsewhere
         self._stored = after
-        self._gathered.took(time.monotonic() - begun)
-
-    async def _record(self, readings: list[tuple[str, int, float, datetime]]) -> None:
-        """Store points before their lines: once lines are marked as taken, nobody reads them again."""
-        pause = FIRST_PAUSE
-        while True:
-            try:
-                await self._write(streams.record_points, self._target.topic, self._target.source.attempt, readings)
-            except DatabaseError as error:
-                log.warning("points_wait", topic=self._target.topic, error=str(error)[:200])
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
-            else:
-                self._target.told()
-                return
+        self._gathered.took(begun)

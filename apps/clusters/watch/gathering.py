@@ -9,22 +9,23 @@ from datetime import UTC, datetime
 import numpy as np
 
 from apps.clusters.domain.blocks import NEWLINE, Block, Numbers
-from apps.clusters.domain.heads import Heads
-from apps.clusters.domain.lineformat import read
+from apps.clusters.domain.heads import Columns, Heads
+from apps.clusters.domain.lineformat import Line, read
 from apps.clusters.domain.loglines import Joiner, LogLine, decoded
 from apps.clusters.services.registry import WorkloadKind
 from apps.streams import services as streams
 
 FRAME_SECONDS = 0.001, 0.05
-"""A line waits for others to share a frame with: four times as long as the last frame took to write, within these
-bounds. Where there is little to do lines leave at once; where there is much, larger frames cost less."""
+"""From one frame to the next it is four times as long as the last one took to write, within these bounds: a line that
+comes sooner waits for others to share a frame with. Where there is little to do lines leave at once; where there is
+much, larger frames cost less."""
 FRAME_BYTES = 128 << 10
 """Of a log as it comes; a frame of it is about half as long."""
 
 
 @dataclass
 class Batch:
-    """What goes into the next frames."""
+    """What goes into the next frame, and beside it."""
 
     rows: streams.Rows
     points: list[streams.LivePoint] = field(default_factory=list)
@@ -34,9 +35,8 @@ class Batch:
     since: float | None = None
     """When its first line came."""
 
-    def frames(self, source: streams.Source) -> list[streams.Packed]:
-        found = [self.rows.packed(self.gap)] if self.rows.count or self.gap else []
-        return [*found, streams.pack(streams.PointsFrame(source, self.points))] if self.points else found
+    def frames(self) -> list[streams.Packed]:
+        return [self.rows.packed(self.gap)] if self.rows.count or self.gap else []
 
 
 class Gatherer:
@@ -44,7 +44,7 @@ class Gatherer:
 
     def __init__(self, source: streams.Source, kind: WorkloadKind) -> None:
         self._source, self._kind = source, kind
-        self._gather = FRAME_SECONDS[0]
+        self._gather, self._left = FRAME_SECONDS[0], 0.0
         self.new_run()
         self.begin_anew()
 
@@ -62,10 +62,19 @@ class Gatherer:
         return self.batch.size >= FRAME_BYTES
 
     @property
+    def pause(self) -> float:
+        """Seconds until the next frame may leave."""
+        return max(0.0, self._left + self._gather - time.monotonic())
+
+    @property
     def wait(self) -> float | None:
-        """Seconds until the oldest line must be on its way; None while there is none."""
+        """Seconds until what has gathered must be on its way; None while nothing has."""
         since = self.batch.since
-        return None if since is None else max(0.0, since + self._gather - time.monotonic())
+        if since is None:
+            return None
+        if self._joiner.is_idle:
+            return self.pause
+        return max(self.pause, since + self._gather - time.monotonic())  # the rest of a long line may be close behind
 
     @property
     def takes_many(self) -> bool:
@@ -79,10 +88,10 @@ class Gatherer:
         batch, self.batch = self.batch, Batch(streams.Rows(self._source))
         return batch
 
-    def took(self, seconds: float) -> None:
-        """How long a frame took to write."""
+    def took(self, begun: float) -> None:
+        """A frame was written that was handed over at this time (`time.monotonic`)."""
         least, most = FRAME_SECONDS
-        self._gather = min(most, max(least, 4 * seconds))
+        self._gather, self._left = min(most, max(least, 4 * (time.monotonic() - begun))), begun
 
     def gap(self, start: int, end: int) -> None:
         self.batch.gap = streams.Gap(start, end)
@@ -100,11 +109,18 @@ class Gatherer:
         texts = columns.texts
         for line in np.flatnonzero(odd).tolist():
             texts[line] = b""
-        odd[self._telling(texts)] = True
-        others = {
-            line: self._read(LogLine(int(block.at[line]), block.text(line))) for line in np.flatnonzero(odd).tolist()
-        }
-        self.batch.rows.add_columns(block.at.tolist(), columns.kinds, columns.steps, texts, others)
+        telling = odd.copy()
+        telling[self._telling(texts)] = True
+        at, others = block.at.tolist(), dict[int, streams.LogLine]()
+        for line in np.flatnonzero(telling).tolist():
+            if odd[line]:
+                others[line] = self._read(LogLine(at[line], block.text(line)))
+            else:
+                parsed = _line(columns, line)
+                step = self._take_figures(parsed, at[line])
+                if step != parsed.step:
+                    others[line] = self._row(parsed, at[line], step)
+        self.batch.rows.add_columns(at, columns.kinds, columns.steps, texts, others)
 
     def _grow(self, size: int, lines: int) -> None:
         self.batch.since = self.batch.since or time.monotonic()
@@ -121,19 +137,32 @@ class Gatherer:
 
     def _read(self, line: LogLine) -> streams.LogLine:
         """What one line says; its figures are put with those that have gathered."""
-        parsed, source = read(decoded(line)), self._source
+        parsed = read(decoded(line))
+        look = streams.Look(parsed.styles, line.over) if parsed.styles or line.over else None
+        return self._row(parsed, line.at, self._take_figures(parsed, line.at), look)
+
+    def _row(self, parsed: Line, at: int, step: int | None, look: streams.Look | None = None) -> streams.LogLine:
+        rank = self._source.rank if parsed.rank is None else parsed.rank
+        return streams.LogLine(at, parsed.level, rank, step, parsed.text, look)
+
+    def _take_figures(self, parsed: Line, at: int) -> int | None:
+        """Put a line's figures with those that have gathered; its step."""
         told = self._figures.read(parsed) if self._figures else None
         step = told.step if told and parsed.step is None else parsed.step
         if told and (told.values or told.marks):
-            at = datetime.fromtimestamp(line.at / 1e9, UTC)
+            moment = datetime.fromtimestamp(at / 1e9, UTC)
             readings, points = self.batch.readings, self.batch.points
-            readings += [(mark, told.step or 0, value, at) for mark, value in told.marks.items()]
+            readings += [(mark, told.step or 0, value, moment) for mark, value in told.marks.items()]
             if step is not None:
-                readings += [(series, step, value, at) for series, value in told.values.items()]
+                readings += [(series, step, value, moment) for series, value in told.values.items()]
                 points += [
-                    streams.LivePoint(series, step, streams.jsonable(value), line.at // 1_000_000)
+                    streams.LivePoint(series, step, streams.jsonable(value), at // 1_000_000)
                     for series, value in told.values.items()
                 ]
-        rank = source.rank if parsed.rank is None else parsed.rank
-        look = streams.Look(parsed.styles, line.over) if parsed.styles or line.over else None
-        return streams.LogLine(line.at, parsed.level, rank, step, parsed.text, look)
+        return step
+
+
+def _line(columns: Columns, index: int) -> Line:
+    """A line that was read with others, as `read` reads it alone."""
+    (level, rank), step = columns.kinds[index], columns.steps[index]
+    return Line(columns.texts[index].decode(), level, rank, int(step) if step else None)

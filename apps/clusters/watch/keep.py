@@ -37,6 +37,7 @@ async def keep_logs(buffer: streams.LiveBuffer, write: Writer) -> None:
         buffer.grown.clear()
         if clock() - looked > LOOK_EVERYWHERE_SECONDS:
             try:
+                await _pay_all(write)
                 topics |= await asyncio.to_thread(archive.waiting_topics)
                 looked = clock()
             except RedisError as error:
@@ -52,11 +53,28 @@ async def keep_logs(buffer: streams.LiveBuffer, write: Writer) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
+async def _pay_all(write: Writer) -> None:
+    """Store what lines said that a watch read which was killed before it had stored it. Raises LeaseLost."""
+    for topic in await asyncio.to_thread(streams.owed.topics):
+        try:
+            await _pay(topic, write)
+        except DatabaseError as error:
+            log.warning("points_wait", topic=topic, error=str(error)[:200])
+
+
+async def _pay(topic: str, write: Writer) -> None:
+    owed = await asyncio.to_thread(streams.owed.of, topic)
+    if owed is not None:
+        await write(streams.owed.store, owed)
+        await asyncio.to_thread(streams.owed.settle, owed)
+
+
 async def _keep(topic: str, buffer: streams.LiveBuffer, write: Writer, room: asyncio.Semaphore) -> bool | None:
     """Make the segments of a topic that are due; whether lines still wait, None where they could not be kept."""
     async with room:
         try:
             while (found := await in_thread(archive.gather, topic)) is not None:
+                await _pay(topic, write)  # behind the last line that is kept nobody reads them again
                 row = await write(archive.reserve, found)
                 await in_thread(archive.store, found)
                 await write(archive.settle, row)

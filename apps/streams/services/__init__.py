@@ -15,6 +15,7 @@ from apps.streams.domain.frames import (
 from apps.streams.domain.origins import Origin, origins_of
 from apps.streams.domain.rows import Rows
 from apps.streams.models import Curve
+from apps.streams.services import owed
 from apps.streams.services.answering import (
     PAGE_PARAMETERS,
     TEXT_PARAMETERS,
@@ -95,6 +96,7 @@ __all__ = [
     "logged",
     "may_follow",
     "origins_of",
+    "owed",
     "pack",
     "packed",
     "page_answer",

@@ -1,10 +1,10 @@
 """The recent log lines and points of each topic, in Redis Streams, with the places their readers have come to.
 
-For each topic: a stream of frames, a hash with its birth mark and running totals, and a hash with one position for each
-source. A frame and the position after it are written in one script, so that a writer killed at any moment neither loses
-nor doubles a line. Where somebody keeps the log for good (`archive`), lines are trimmed once they are kept, or when
-twice as many have gathered as the ring should hold. What is lost with Redis is read
-again from the archive and from the cluster.
+For each topic: a stream of frames, a hash with its birth mark and running totals, a hash with one position for each
+source, and one with the points that are still to be stored. A frame, the position after it and the points in it are
+written in one script, so that a writer killed at any moment neither loses nor doubles a line, nor loses a point. Where
+somebody keeps the log for good (`archive`), lines are trimmed once they are kept, or when twice as many have gathered
+as the ring should hold. What is lost with Redis is read again from the archive and from the cluster.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ ANY = "*"
 
 # Numbers as text: Lua would round them to doubles when they leave HINCRBY.
 SCRIPT = """
-local stream, meta, places = KEYS[1], KEYS[2], KEYS[3]
+local stream, meta, places, owed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local source, expected, place, birth, seconds = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local max_lines, max_bytes, least = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local first = 11
 if expected ~= '*' then
   if redis.call('HEXISTS', meta, 'kept') == 0 then return 0 end
   if tonumber(redis.call('HGET', meta, 'lines') or 0) < least then return 0 end
@@ -44,8 +45,8 @@ redis.call('HSETNX', meta, 'birth', birth)
 birth = redis.call('HGET', meta, 'birth')
 local lines, bytes = 0, 0
 local read = 0
-for i = 9, #ARGV, 3 do if ARGV[i] == 'log' then read = i end end
-for i = 9, #ARGV, 3 do
+for i = first, #ARGV, 3 do if ARGV[i] == 'log' then read = i end end
+for i = first, #ARGV, 3 do
   lines = redis.call('HINCRBY', meta, 'lines', ARGV[i + 1])
   bytes = redis.call('HINCRBY', meta, 'bytes', #ARGV[i + 2])
   local entry = {'k', ARGV[i], 'c', ARGV[i + 1], 'b', ARGV[i + 2],
@@ -56,8 +57,9 @@ for i = 9, #ARGV, 3 do
   redis.call('XADD', stream, '*', unpack(entry))
 end
 if expected ~= '*' then redis.call('HSET', places, source, place) end
+if ARGV[9] ~= '' then redis.call('HSET', owed, ARGV[9], ARGV[10]) end
 for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, seconds) end
-if #ARGV < 9 then return 1 end
+if #ARGV < first then return 1 end
 local gone = redis.call('HMGET', meta, 'lines_gone', 'bytes_gone', 'kept')
 local kept = tonumber(gone[3] or lines)
 local slack = 1.02
@@ -102,19 +104,32 @@ class Keys:
     stream: str
     meta: str
     places: str
+    owed: str
 
     @classmethod
     def of(cls, topic: str) -> Keys:
-        return cls(f"log:{{{topic}}}", f"log-meta:{{{topic}}}", f"log-places:{{{topic}}}")
+        return cls(*(f"{name}:{{{topic}}}" for name in ("log", "log-meta", "log-places", "log-owed")))
+
+    @property
+    def ring(self) -> list[str]:
+        """Those of SCRIPT."""
+        return [self.stream, self.meta, self.places, self.owed]
 
 
 @dataclass(frozen=True)
 class Move:
-    """A source's step from one position to the next; written only if it still stands at `expected` ("" for none)."""
+    """A source's step from one position to the next; written only if it still stands at `expected` ("" for none).
+    `owed` are the points of its lines, packed, that are still to be stored."""
 
     source: str
     expected: str
     place: str
+    owed: bytes = b""
+
+    @property
+    def key(self) -> str:
+        """What its points stand under; no other step has it."""
+        return f"{self.source} {self.place}"
 
 
 _ANYWHERE = Move("", ANY, "")
@@ -149,7 +164,7 @@ def script_arguments(frames: Sequence[Packed], move: Move = _ANYWHERE, least: in
     """The arguments of SCRIPT after its keys. `least` is how many lines the ring has had, as far as known: one that
     says fewer was lost."""
     arguments: list[str | int | bytes] = [move.source, move.expected, move.place, secrets.token_hex(4)]
-    arguments += [SECONDS_KEPT, LINES_KEPT, BYTES_KEPT, least]
+    arguments += [SECONDS_KEPT, LINES_KEPT, BYTES_KEPT, least, move.key if move.owed else "", move.owed]
     for frame in frames:
         arguments += [frame.kind.value, frame.count, frame.body]
     return arguments
@@ -157,9 +172,8 @@ def script_arguments(frames: Sequence[Packed], move: Move = _ANYWHERE, least: in
 
 def append(topic: str, *frames: Frame) -> None:
     """Add frames to the buffer of a topic. Raises RedisError."""
-    keys = Keys.of(topic)
-    arguments = script_arguments([pack(frame) for frame in frames])
-    redis().eval(SCRIPT, 3, keys.stream, keys.meta, keys.places, *cast("list[str]", arguments))
+    keys, arguments = Keys.of(topic).ring, script_arguments([pack(frame) for frame in frames])
+    redis().eval(SCRIPT, len(keys), *keys, *cast("list[str]", arguments))
 
 
 def tail(topic: str, lines: int = TAIL_LINES) -> list[Entry]:
@@ -199,8 +213,7 @@ def after(topic: str, cursor: Cursor) -> Reading:
 
 def forget(topic: str) -> None:
     """Drop everything of a topic."""
-    keys = Keys.of(topic)
-    redis().delete(keys.stream, keys.meta, keys.places)
+    redis().delete(*Keys.of(topic).ring)
 
 
 def entry_of(item: tuple[bytes, Mapping[bytes, bytes]]) -> Entry:

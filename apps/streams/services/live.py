@@ -59,13 +59,20 @@ class LiveBuffer:
     async def append(self, topic: str, frames: Sequence[Packed], move: Move) -> bool:
         """Write frames and the source's new position together. False, and nothing written, if the source stands
         elsewhere than `move.expected` (somebody else follows it), or the ring was lost: ask for its place again."""
-        keys = Keys.of(topic)
         arguments = script_arguments(frames, move, self._least.get(topic, 0))
-        written = await self._script(keys=[keys.stream, keys.meta, keys.places], args=cast("Any", arguments))
+        written = await self._script(keys=Keys.of(topic).ring, args=cast("Any", arguments))
         _stop_if_cancelled()
         if written and frames:
             self.grown.add(topic)
         return bool(written)
+
+    async def stored(self, topic: str, frames: Sequence[Packed], moves: Sequence[str]) -> None:
+        """Tell pages of points that were stored. What stood under the keys of these moves is owed no more."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            await self._script(keys=Keys.of(topic).ring, args=cast("Any", script_arguments(frames)), client=pipe)
+            pipe.hdel(Keys.of(topic).owed, *moves)
+            await pipe.execute()
+        _stop_if_cancelled()
 
 
 def _stop_if_cancelled() -> None:
