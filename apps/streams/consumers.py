@@ -22,8 +22,9 @@ from django.db import Error as DatabaseError
 from redis.exceptions import RedisError
 
 from apps.streams.domain.frames import Cursor, Entry
-from apps.streams.domain.messages import Item, gap_message, messages
+from apps.streams.domain.messages import Item, Made, gap_message, messages
 from apps.streams.domain.topics import parse_topic
+from apps.streams.domain.wire import Message, Wire
 from apps.streams.services import buffer
 from apps.streams.services.eager import begin
 from apps.streams.services.hub import Place, hub
@@ -43,9 +44,9 @@ GONE = (OSError, RuntimeError)
 """What a server raises for a message to a page that went away: the second where it has itself given the page up and not
 yet said so, as uvicorn does with one that answers no ping."""
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -71,11 +72,12 @@ class Page:
         "_sending",
         "_texts",
         "_visit",
+        "_wire",
         "stuck_since",
     )
 
-    def __init__(self, send: Send) -> None:
-        self._send, self._lobby, self._hub = send, lobby(), hub()
+    def __init__(self, send: Send, wire: Wire | None = None) -> None:
+        self._send, self._wire, self._lobby, self._hub = send, wire, lobby(), hub()
         self._follows: dict[str, _Follow | None] = {}
         self._texts: dict[str, None] = {}
         self._behind: dict[str, None] = {}
@@ -219,6 +221,16 @@ class Page:
         await self._send({"type": "websocket.send", "text": text})
         self.stuck_since = math.inf
 
+    async def _pass(self, message: Message) -> None:
+        wire = self._wire
+        if wire is None:
+            await self._tell(message.text)
+        elif not wire.put(message.frame):
+            self.stuck_since = time.monotonic()
+            while not wire.put(message.frame):
+                await wire.ready()
+            self.stuck_since = math.inf
+
     async def _bring(self, topic: str, follow: _Follow) -> None:
         """Send what there is of a log after the page's place, from the hub, or the buffer where that has it no more."""
         while not self._gone and self._follows.get(topic) is follow:
@@ -251,11 +263,11 @@ class Page:
             return False
         return True
 
-    async def _pass_on(self, follow: _Follow, made: tuple[list[str], Cursor | None]) -> None:
-        texts, cursor = made
-        for text in texts:
+    async def _pass_on(self, follow: _Follow, made: Made) -> None:
+        found, cursor = made
+        for message in found:
             await self._say_waiting()
-            await self._tell(text)
+            await self._pass(message)
         follow.cursor = cursor
 
     async def _say_waiting(self) -> None:

@@ -10,9 +10,10 @@ from channels.sessions import CookieMiddleware
 from django.conf import settings
 from django.urls import path, re_path
 
-from apps.streams.consumers import Message, Page, Receive, Send
+from apps.streams.consumers import Event, Page, Receive, Send
+from apps.streams.domain.wire import WIRE
 
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
+Application = Callable[[Event, Receive, Send], Awaitable[None]]
 
 
 class OwnOriginOnly:
@@ -21,14 +22,16 @@ class OwnOriginOnly:
     def __init__(self, inner: Application) -> None:
         self._inner = inner
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
         origins = [value for name, value in scope["headers"] if name == b"origin"]
         application = self._inner if origins == [settings.BASE_URL.encode()] else denier
         await application(scope, receive, send)
 
 
-async def page(scope: Message, receive: Receive, send: Send) -> None:
-    await Page(send).run(scope["cookies"].get(settings.SESSION_COOKIE_NAME, ""), receive)
+async def page(scope: Event, receive: Receive, send: Send) -> None:
+    await Page(send, scope.get("extensions", {}).get(WIRE)).run(
+        scope["cookies"].get(settings.SESSION_COOKIE_NAME, ""), receive
+    )
 
 
 denier = WebsocketDenier.as_asgi()

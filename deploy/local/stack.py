@@ -121,7 +121,8 @@ class Stack:
 
     def portal(self, env: Mapping[str, str]) -> list[Program]:
         uvicorn = ["maasportal.asgi:application", "--host=127.0.0.1", f"--port={self.home.ports()['web']}"]
-        uvicorn += ["--ws=websockets-sansio", "--lifespan=off", "--no-access-log", "--timeout-graceful-shutdown=2"]
+        uvicorn += ["--lifespan=off", "--no-access-log", "--timeout-graceful-shutdown=2"]
+        uvicorn += ["--ws=maasportal.sockets:Sockets"]
         # A frame would be compressed for each page anew, and each page keep its own window of what went before.
         uvicorn += ["--ws-per-message-deflate=false"]
         worker = ["-A", "maasportal", "worker", "--pool=threads", "--concurrency=4", "--hostname=demo@%h"]

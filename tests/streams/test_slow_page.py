@@ -93,7 +93,7 @@ async def test_a_page_at_1_kb_a_second_changes_nothing_for_twenty_others(
     listener, widened = socket.create_server(("127.0.0.1", 0)), asyncio.Event()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
     port = listener.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(sockets, log_level="error", lifespan="off", ws="websockets-sansio"))
+    server = uvicorn.Server(uvicorn.Config(sockets, log_level="error", lifespan="off", ws="maasportal.sockets:Sockets"))
     serving = asyncio.create_task(server.serve([listener]))
 
     async def join(port: int) -> Page:

@@ -25,9 +25,10 @@ async def read_to_the_end(page: ClientConnection) -> None:
         await asyncio.wait_for(page.recv(), 5)
 
 
+@pytest.mark.parametrize("protocol", ["websockets-sansio", "maasportal.sockets:Sockets"])
 @pytest.mark.django_db(transaction=True)
 async def test_a_page_that_stops_reading_is_let_go_and_hurts_nobody(
-    world: factories.World, monkeypatch: pytest.MonkeyPatch
+    world: factories.World, monkeypatch: pytest.MonkeyPatch, protocol: str
 ) -> None:
     """ansible/awx#7720, channels_redis#212: buffers behind slow readers grew without bound."""
     monkeypatch.setattr(lobby, "SEND_SECONDS", 0.5)
@@ -36,7 +37,7 @@ async def test_a_page_that_stops_reading_is_let_go_and_hurts_nobody(
     topic = job.topic
     await asyncio.to_thread(services.forget, topic)
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(sockets, log_level="error", lifespan="off", ws="auto"))
+    server = uvicorn.Server(uvicorn.Config(sockets, log_level="error", lifespan="off", ws=protocol))
     serving = asyncio.create_task(server.serve([listener]))
     url = f"ws://127.0.0.1:{listener.getsockname()[1]}/ws/"
     cookie = {"Cookie": f"{settings.SESSION_COOKIE_NAME}={session}"}

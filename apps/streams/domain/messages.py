@@ -1,4 +1,4 @@
-"""What a page is sent, as the texts that all pages at one place share."""
+"""What a page is sent, made once for all pages at one place."""
 
 from __future__ import annotations
 
@@ -7,24 +7,31 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from apps.streams.domain.frames import Cursor, Entry, Kind, shortened_body
+from apps.streams.domain.wire import Buffer, Message, joined
 
 MESSAGE_BYTES = 256 << 10
 BEAT = '{"t": "beat"}'
 
+Made = tuple[list[Message], Cursor | None]
+"""What a page is sent, and its place afterwards."""
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A frame on its way to the pages; `text` is its JSON, in which `n` is the number of a log frame's first line."""
+    """A frame on its way to the pages; `parts` are its JSON, in which `n` is the number of a log frame's first line."""
 
     entry: Entry
-    text: str
+    parts: tuple[Buffer, ...]
 
     @classmethod
     def of(cls, entry: Entry) -> Item:
         if entry.kind is not Kind.LOG:
-            return cls(entry, entry.body.decode())
-        text = shortened_body(entry.body).decode()
-        return cls(entry, f'{{"n":{entry.lines_before + 1},{text[1:]}')
+            return cls(entry, (entry.body,))
+        return cls(entry, (b'{"n":%d,' % (entry.lines_before + 1), memoryview(shortened_body(entry.body))[1:]))
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.parts))
 
 
 def hint_message(topic: str) -> str:
@@ -36,10 +43,10 @@ def gap_message(topic: str, missing: int | None) -> str:
     return json.dumps({"t": "gap", "topic": topic, "n": missing})
 
 
-def messages(topic: str, cursor: Cursor | None, items: Iterable[Item]) -> tuple[list[str], Cursor | None]:
+def messages(topic: str, cursor: Cursor | None, items: Iterable[Item]) -> Made:
     """What a page at this place is sent of frames in order, and its place afterwards: frames that it has are left out,
     and missing lines are said to be, except before the first frame of all."""
-    texts: list[str] = []
+    made: list[Message] = []
     batch: list[Item] = []
     size = 0
     for item in items:
@@ -47,16 +54,16 @@ def messages(topic: str, cursor: Cursor | None, items: Iterable[Item]) -> tuple[
         if missing is not None and missing < 0:
             continue
         if batch and (missing != 0 or batch[0].entry.kind != entry.kind or size > MESSAGE_BYTES):
-            texts.append(_message(topic, batch))
+            made.append(_message(topic, batch))
             batch, size = [], 0
         if missing != 0:
-            texts.append(gap_message(topic, missing))
+            made.append(Message.of(gap_message(topic, missing).encode()))
         batch.append(item)
-        size += len(item.text)
+        size += item.size
         cursor = entry.after
     if batch:
-        texts.append(_message(topic, batch))
-    return texts, cursor
+        made.append(_message(topic, batch))
+    return made, cursor
 
 
 def _missing(cursor: Cursor, entry: Entry) -> int | None:
@@ -66,7 +73,7 @@ def _missing(cursor: Cursor, entry: Entry) -> int | None:
     return -1 if entry.after.entry <= cursor.entry else entry.lines_before - cursor.lines
 
 
-def _message(topic: str, batch: list[Item]) -> str:
+def _message(topic: str, batch: list[Item]) -> Message:
     last = batch[-1].entry
     head = json.dumps({"t": last.kind.value, "topic": topic, "cursor": str(last.after)})
-    return f'{head[:-1]}, "frames": [{",".join(item.text for item in batch)}]}}'
+    return Message.of(head[:-1].encode(), b', "frames": [', *joined([item.parts for item in batch]), b"]}")

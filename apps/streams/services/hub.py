@@ -1,6 +1,6 @@
 """One reader of Redis for the logs of all open pages of a web process.
 
-The hub reads each followed topic once and keeps its newest frames, as texts made once, for every page. A page has no
+The hub reads each followed topic once and keeps its newest frames, made ready once, for every page. A page has no
 queue but its place: one that takes frames too slowly costs the hub nothing, and what it missed it reads here, or from
 the buffer where it is farther behind.
 """
@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from apps.streams.domain.frames import Cursor
-from apps.streams.domain.messages import Item, messages
+from apps.streams.domain.messages import Item, Made, messages
 from apps.streams.services.buffer import READ_ENTRIES, Keys, entry_of
 
 log = structlog.get_logger(__name__)
@@ -48,7 +48,7 @@ class Recent:
         self.floor = self.last = floor
         self._items: deque[Item] = deque()
         self._bytes = 0
-        self._made: dict[Cursor | None, tuple[list[str], Cursor | None]] = {}
+        self._made: dict[Cursor | None, Made] = {}
 
     def add(self, items: list[Item]) -> None:
         items = [item for item in items if item.entry.after.entry > self.last]  # a read may be older than the join
@@ -56,14 +56,14 @@ class Recent:
             return
         self._made.clear()
         self._items.extend(items)
-        self._bytes += sum(len(item.text) for item in items)
+        self._bytes += sum(item.size for item in items)
         self.last = items[-1].entry.after.entry
         while len(self._items) > RECENT_FRAMES or self._bytes > RECENT_BYTES:
             gone = self._items.popleft()
-            self._bytes -= len(gone.text)
+            self._bytes -= gone.size
             self.floor = gone.entry.after.entry
 
-    def after(self, topic: str, since: Place, cursor: Cursor | None) -> tuple[list[str], Cursor | None] | None:
+    def after(self, topic: str, since: Place, cursor: Cursor | None) -> Made | None:
         """What a page at this cursor that has everything up to `since` is sent, and its cursor then. None where that is
         no longer all here. Pages at the same place share it."""
         if max(since, cursor.entry if cursor else since) < self.floor:
@@ -120,7 +120,7 @@ class Hub:
         recent = self._recent.get(topic)
         return recent.last if recent else None
 
-    def after(self, topic: str, since: Place, cursor: Cursor | None) -> tuple[list[str], Cursor | None] | None:
+    def after(self, topic: str, since: Place, cursor: Cursor | None) -> Made | None:
         """`Recent.after`, of a topic that somebody follows."""
         recent = self._recent.get(topic)
         return recent.after(topic, since, cursor) if recent else None
