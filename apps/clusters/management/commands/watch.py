@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import uvloop
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.clusters.services.lease import LeaseLost
@@ -14,7 +15,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            asyncio.run(watch())
+            uvloop.run(watch())
         except asyncio.CancelledError:
             return
         except LeaseLost as error:
