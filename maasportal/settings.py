@@ -118,7 +118,7 @@ SESSION_ENGINE = "django.contrib.sessions.backends.cached_db"
 
 CELERY_BROKER_URL = REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True
-CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_ACKS_LATE = True  # so that a worker takes no more than it works at
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
@@ -126,10 +126,10 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_TIME_LIMIT = 120
 CELERY_TASK_SOFT_TIME_LIMIT = 100
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-# The row is the queue, a message only a wake-up: none may block a request for long (kombu's default is for ever).
+# The row is the queue, a message only a wake-up: none may block a request for long (kombu's default is for ever), and
+# none is written down once more while it is worked at. What a killed worker had fetched, the sweeps find by its row.
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "visibility_timeout": 300,
-    "unacked_restore_throttle": 1,
+    "ack_emulation": False,
     "socket_timeout": 10,
     "socket_connect_timeout": 2,
     "max_retries": 1,

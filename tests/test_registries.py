@@ -16,8 +16,9 @@ from apps.clusters import services as clusters
 from apps.jobs.domain import fields
 from apps.jobs.domain.phases import Phase
 from apps.jobs.domain.templates import TEMPLATES
-from apps.jobs.services import messages
+from apps.jobs.services import losswatch, messages
 from apps.streams import services as streams
+from maasportal.celery import app
 
 ROOT = Path(__file__).parents[1]
 
@@ -44,6 +45,14 @@ def test_every_model_with_a_topic_can_be_followed() -> None:
 def test_every_row_that_can_be_due_is_swept() -> None:
     due = {model._meta.app_label for model in own_models() if any(f.name == "due_at" for f in model._meta.fields)}
     assert {task.split(".")[0] for task in clusters.due_sweeps()} == due
+
+
+def test_every_message_is_for_a_row_that_is_swept_or_asked_for_again() -> None:
+    """Nothing else keeps a message whose worker was killed."""
+    app.loader.import_default_modules()
+    ours = {name for name in app.tasks if not name.startswith("celery.")}
+    asked_again = {"jobs.dry_run", losswatch.TASK}  # by the page that waits for it; by each look at the job
+    assert ours == clusters.due_sweeps().keys() | asked_again
 
 
 def test_every_action_that_is_recorded_is_declared_with_a_sentence() -> None:

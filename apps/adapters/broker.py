@@ -18,6 +18,10 @@ log = structlog.get_logger(__name__)
 AGAIN_SECONDS = 60
 """A message that nobody took up for so long may be sent once more: it may be lost."""
 MARK = "waits"
+ASKED, SEEN = 0, 3
+"""Priorities, the lower taken up first: what somebody waits for, and what a cluster has told of rows that are on their
+way. A cluster that is back tells of all its objects at once, and thousands of such looks must not come before work
+that was accepted while it was away."""
 ANSWER_SECONDS = 2.0
 
 
@@ -26,13 +30,15 @@ def wake(task: str, *args: int | str) -> None:
     transaction.on_commit(lambda: send(task, *args), robust=True)
 
 
-def send(task: str, *args: int | str) -> None:
+def send(task: str, *args: int | str, priority: int = ASKED) -> None:
     """Send now, unless the same message waits already: whoever takes that up sees what happened meanwhile, and workers
     that fall behind find one message for a row, not one for each change. A broker that is away is logged and
     forgotten; the sweep finds the row."""
     try:
-        if _marks().set(_mark(task, args), 1, nx=True, ex=AGAIN_SECONDS):
-            current_app.send_task(task, args=args, ignore_result=True, retry=False)
+        if priority != ASKED and _marks().exists(_mark(task, args, ASKED)):
+            return
+        if _marks().set(_mark(task, args, priority), 1, nx=True, ex=AGAIN_SECONDS):
+            current_app.send_task(task, args=args, ignore_result=True, retry=False, priority=priority)
     except (OperationalError, RedisError, OSError) as error:
         log.warning("wake_lost", task=task, error=str(error))
 
@@ -40,7 +46,7 @@ def send(task: str, *args: int | str) -> None:
 def take_up(task: Task, args: Sequence[int | str], **_: object) -> None:
     """In a worker, before a message's work begins: what happens from now on is another message."""
     try:
-        _marks().delete(_mark(task.name, args))
+        _marks().delete(*(_mark(task.name, args, priority) for priority in (ASKED, SEEN)))
     except RedisError as error:
         log.warning("mark_stays", task=task.name, error=str(error))
 
@@ -58,8 +64,8 @@ task_prerun.connect(take_up)
 worker_ready.connect(forget_waiting)
 
 
-def _mark(task: str, args: Sequence[int | str]) -> str:
-    return ":".join((MARK, task, *map(str, args)))
+def _mark(task: str, args: Sequence[int | str], priority: int) -> str:
+    return ":".join((MARK, str(priority), task, *map(str, args)))
 
 
 @functools.cache

@@ -63,7 +63,7 @@ class Heard(Wakes):
         super().__init__()
         self.ids: list[Any] = []
 
-    def add(self, task: str, row_id: Any) -> None:
+    def add(self, task: str, row_id: Any, *, asked: bool = False) -> None:
         assert task == "jobs.reconcile_job"
         self.ids.append(row_id)
 
@@ -362,7 +362,7 @@ def test_one_watch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_wakes_are_gathered_and_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[str, Any]] = []
-    monkeypatch.setattr("apps.clusters.watch.wakes.send", lambda task, row_id: sent.append((task, row_id)))
+    monkeypatch.setattr("apps.clusters.watch.wakes.send", lambda task, row_id, **_: sent.append((task, row_id)))
     wakes = Wakes()
     task = asyncio.create_task(wakes.run())
     for _ in range(100):

@@ -18,13 +18,13 @@ from apps.jobs.models import Job
 from apps.jobs.services import background
 from apps.tenants.models import Placement
 from tests.factories import DOCUMENT, World
-from tests.messages import own_queue
+from tests.messages import Messages, own_queue
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def messages() -> Iterator[Callable[[], int]]:
+def messages() -> Iterator[Messages]:
     with own_queue() as count:
         yield count
 
@@ -63,7 +63,7 @@ def elsewhere(act: Callable[[], None]) -> None:
     thread.join()
 
 
-def test_a_job_for_a_silent_cluster_waits_without_asking_it(away: World, messages: Callable[[], int]) -> None:
+def test_a_job_for_a_silent_cluster_waits_without_asking_it(away: World, messages: Messages) -> None:
     job = submit(away)
     job.refresh_from_db()
     assert (job.state, job.reason, job.failures) == (Phase.SUBMITTED, "waiting.cluster", 1)
@@ -72,19 +72,19 @@ def test_a_job_for_a_silent_cluster_waits_without_asking_it(away: World, message
     assert (messages(), due(job)) == (0, False)
 
 
-def test_one_for_a_cluster_that_answers_is_taken_to_it_at_once(world: World, messages: Callable[[], int]) -> None:
+def test_one_for_a_cluster_that_answers_is_taken_to_it_at_once(world: World, messages: Messages) -> None:
     job = submit(world)
     job.refresh_from_db()
     assert (job.reason, job.failures) == ("", 0)
     assert (messages(), due(job)) == (1, True)
 
 
-def test_one_whose_place_is_not_made_waits_for_that_first(away: World, messages: Callable[[], int]) -> None:
+def test_one_whose_place_is_not_made_waits_for_that_first(away: World, messages: Messages) -> None:
     Placement.objects.for_system().update(state=Placement.State.ASKED)
     assert (due(submit(away)), messages()) == (True, 1)
 
 
-def test_what_was_submitted_before_the_answer_is_found_by_the_watch(away: World, messages: Callable[[], int]) -> None:
+def test_what_was_submitted_before_the_answer_is_found_by_the_watch(away: World, messages: Messages) -> None:
     first, second = submit(away), submit(away)
     assert answer(away) == [first.pk, second.pk], "those that wait longest go first"
     assert messages() == 0, "the watch wakes them"
@@ -92,7 +92,7 @@ def test_what_was_submitted_before_the_answer_is_found_by_the_watch(away: World,
     assert answer(away) == []
 
 
-def test_what_is_committed_after_the_watch_has_listed_wakes_itself(away: World, messages: Callable[[], int]) -> None:
+def test_what_is_committed_after_the_watch_has_listed_wakes_itself(away: World, messages: Messages) -> None:
     listed: list[str] = []
     with transaction.atomic():
         job = submit(away)
@@ -104,9 +104,7 @@ def test_what_is_committed_after_the_watch_has_listed_wakes_itself(away: World, 
     assert job.failures == 0
 
 
-def test_a_cluster_that_went_away_again_meanwhile_wakes_it_the_next_time(
-    away: World, messages: Callable[[], int]
-) -> None:
+def test_a_cluster_that_went_away_again_meanwhile_wakes_it_the_next_time(away: World, messages: Messages) -> None:
     def comes_and_goes() -> None:
         assert answer(away) == []
         clusters.note_silence(away.place.cluster_id, "gone again")
@@ -118,7 +116,7 @@ def test_a_cluster_that_went_away_again_meanwhile_wakes_it_the_next_time(
     assert answer(away) == [job.pk]
 
 
-def test_the_same_key_again_is_the_same_waiting_job(away: World, messages: Callable[[], int]) -> None:
+def test_the_same_key_again_is_the_same_waiting_job(away: World, messages: Messages) -> None:
     assert submit(away, key="k") == submit(away, key="k")
     assert Job.objects.for_system().count() == 1
     assert messages() == 0

@@ -263,7 +263,7 @@ class ClusterWatch:
                 continue
             try:
                 for row_id in await self.write(kind.waiting, self.cluster_id):
-                    self.wakes.add(kind.task, row_id)
+                    self.wakes.add(kind.task, row_id, asked=True)
             except DatabaseError as error:
                 log.warning("waiting_unread", cluster=self.cluster_id, error=str(error)[:200])
                 return False

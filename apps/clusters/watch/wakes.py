@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from apps.adapters.broker import send
+from apps.adapters.broker import ASKED, SEEN, send
 from apps.clusters.services.registry import Id
 
 GATHER_SECONDS = 0.03
@@ -13,19 +13,22 @@ REPEAT_SECONDS = 5.0
 """A row that stays due is not woken more often than this: while no worker runs, messages must not pile up."""
 
 Wake = tuple[str, Id]
+Waiting = dict[Wake, int]
+"""Priority of each wake-up on its way."""
 
 
 class Wakes:
     """Wake-ups on their way to the broker."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Wake, None] = {}
+        self._waiting: Waiting = {}
         self._any = asyncio.Event()
         self._due_sent: dict[Wake, float] = {}
 
-    def add(self, task: str, row_id: Id) -> None:
-        """Wake `task` with this id, soon."""
-        self._waiting[task, row_id] = None
+    def add(self, task: str, row_id: Id, *, asked: bool = False) -> None:
+        """Wake `task` with this id, soon; `asked` before all that is only seen."""
+        known = self._waiting.get((task, row_id), SEEN)
+        self._waiting[task, row_id] = ASKED if asked else known
         self._any.set()
 
     def add_due(self, task: str, row_ids: list[Id]) -> None:
@@ -40,12 +43,12 @@ class Wakes:
     async def run(self) -> None:
         while True:
             await self._any.wait()
-            batch, self._waiting = list(self._waiting), {}
+            batch, self._waiting = self._waiting, {}
             self._any.clear()
             await asyncio.to_thread(_send_all, batch)
             await asyncio.sleep(GATHER_SECONDS)
 
 
-def _send_all(batch: list[Wake]) -> None:
-    for task, row_id in batch:
-        send(task, row_id)
+def _send_all(batch: Waiting) -> None:
+    for (task, row_id), priority in batch.items():
+        send(task, row_id, priority=priority)

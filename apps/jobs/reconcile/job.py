@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 
@@ -235,10 +236,19 @@ def _keep_uid(job: Job, uid: str) -> None:
         job.object_uid = uid
 
 
-@transaction.atomic
 def _keep_ranks(job: Job, seen: Seen) -> None:
     """Write what was seen of each pod; a rank that ended keeps its end when the pod is gone."""
     known = {rank.pod_uid: rank for rank in JobRank.objects.filter(job=job)}
+    if not known and not seen.ranks:
+        return  # as at most looks at a job that waits
+    with transaction.atomic():
+        changed = _write_ranks(job, seen, known)
+    if changed:
+        hint(job.topic)
+
+
+def _write_ranks(job: Job, seen: Seen, known: Mapping[str, JobRank]) -> bool:
+    """Whether anything is news."""
     changed = False
     for rank in seen.ranks:
         values = {
@@ -259,9 +269,7 @@ def _keep_ranks(job: Job, seen: Seen) -> None:
             changed |= keep_rank(rank.uid, values)
     alive = JobRank.objects.filter(job=job, phase__in=("Running", "Pending"))
     gone = alive.exclude(pod_uid__in=[rank.uid for rank in seen.ranks])
-    changed |= bool(gone.update(phase="Gone", ended_at=timezone.now()))
-    if changed:
-        hint(job.topic)
+    return bool(gone.update(phase="Gone", ended_at=timezone.now())) or changed
 
 
 def _wait(job: Job, error: Unavailable | RightMissing, code: str) -> timedelta:

@@ -165,8 +165,10 @@ def may_follow_draft(actor: Actor, draft_id: str) -> bool:
 
 
 def waiting_jobs(cluster_id: int) -> list[str]:
-    """Ids of jobs that waited for a cluster which answers again."""
-    return clusters.waiting(Job.objects.for_system().filter(placement__cluster_id=cluster_id))
+    """Ids of jobs that waited for a cluster which answers again; those that have not gone in yet come first."""
+    here = Job.objects.for_system().filter(placement__cluster_id=cluster_id)
+    accepted = here.filter(phase=Phase.SUBMITTED)
+    return clusters.waiting(accepted) + clusters.waiting(here.exclude(phase=Phase.SUBMITTED))
 
 
 def exposed_metrics(ids: set[str]) -> dict[str, dict[str, str]]:
