@@ -34,7 +34,10 @@ from apps.streams import services as streams
 class RankSerializer(serializers.ModelSerializer[JobRank]):
     class Meta:
         model = JobRank
-        fields = ("attempt", "rank", "pod_name", "node", "phase", "waiting", "exit_code", "started_at", "ended_at")
+        fields = (
+            "attempt", "rank", "pod_name", "node", "phase", "waiting", "exit_code", "end_reason", "started_at",
+            "ended_at",
+        )  # fmt: skip
 
 
 class JobSerializer(serializers.ModelSerializer[Job]):

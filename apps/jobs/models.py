@@ -130,11 +130,34 @@ class JobRank(models.Model):
     waiting = models.CharField(max_length=80, blank=True)
     message = models.CharField(max_length=500, blank=True)
     exit_code = models.IntegerField(null=True)
+    end_reason = models.CharField(max_length=80, blank=True, db_default="")
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
 
     class Meta:
         indexes = [models.Index(fields=["job", "attempt", "rank"], name="jobrank_job")]
+
+
+class JobEvent(models.Model):
+    """What the cluster said of a pod of a job, or of the job, as it says it itself: `count` times between `first_at`
+    and `at`. `uid` is the event's own; `code` is one of `domain.podevents`."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+", db_index=False)
+    uid = models.CharField(max_length=100)
+    code = models.CharField(max_length=20)
+    reason = models.CharField(max_length=80)
+    message = models.CharField(max_length=300, blank=True)
+    count = models.PositiveIntegerField()
+    first_at = models.DateTimeField()
+    at = models.DateTimeField()
+    pod_name = models.CharField(max_length=253, blank=True)
+    attempt = models.PositiveIntegerField(null=True)
+    rank = models.PositiveIntegerField(null=True)
+    node = models.CharField(max_length=253, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "uid"], name="jobevent_once")]
+        indexes = [models.Index(fields=["job", "at"], name="jobevent_job")]
 
 
 class LossWatch(models.Model):

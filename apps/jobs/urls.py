@@ -1,6 +1,6 @@
 from django.urls import path
 
-from apps.jobs import api, events_api, gpus_api, loss_api, points_api, readers_api, views, why_api
+from apps.jobs import api, events_api, gpus_api, loss_api, points_api, readers_api, timeline_api, views, why_api
 from apps.jobs.views import eventdoor, readers
 
 app_name = "jobs"
@@ -58,6 +58,7 @@ api_patterns = [
     path("jobs/<str:pk>/events", events_api.EventsView.as_view(), name="job-events"),
     path("jobs/<str:pk>/gpus", gpus_api.GpusView.as_view(), name="job-gpus"),
     path("jobs/<str:pk>/why", why_api.WhyView.as_view(), name="job-why"),
+    path("jobs/<str:pk>/timeline", timeline_api.TimelineView.as_view(), name="job-timeline"),
     path("jobs/<str:pk>/causes", loss_api.CausesView.as_view(), name="job-causes"),
     path("jobs/<str:pk>/watch", loss_api.WatchView.as_view(), name="job-watch"),
     path("jobs/<str:pk>/watch/dismiss", loss_api.DismissView.as_view(), name="job-watch-dismiss"),

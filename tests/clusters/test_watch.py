@@ -163,13 +163,14 @@ async def test_how_a_pod_ended_is_told_though_the_pod_is_gone_at_once(
         await until(lambda: "ROW7" in heard.ids)
         heard.ids.clear()
         path = object_path(pod("e-1"))
-        state = {"terminated": {"exitCode": 137, "finishedAt": "2026-11-26T12:00:00Z"}}
+        state = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-11-26T12:00:00Z"}}
         status = {"phase": "Failed", "containerStatuses": [{"name": "main", "state": state}]}
         await in_thread(small.api.merge_patch, f"{path}/status", {"status": status})
         await in_thread(small.api.delete, path, grace=0)
         await until(lambda: "ROW7" in heard.ids and ends)
     (end,) = ends
     assert (end.pod_uid, end.exit_code, end.node, end.attempt) == (made["metadata"]["uid"], 137, "n-9", 1)
+    assert end.reason.container == "OOMKilled"
 
 
 async def test_how_pods_stand_is_told_beside_the_look(
@@ -191,6 +192,58 @@ async def test_how_pods_stand_is_told_beside_the_look(
     shown = told[first]
     assert (shown.row_id, shown.phase, shown.node) == ("ROW8", "Running", "n-9")
     assert (shown.waiting, shown.message) == ("ImagePullBackOff", "no such image")
+
+
+def said(name: str, about: dict[str, Any], reason: str, **fields: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "team-a"}
+    return {
+        "apiVersion": "v1", "kind": "Event", "metadata": metadata, "involvedObject": {"namespace": "team-a", **about},
+        "type": "Warning", "reason": reason, "message": f"{reason} of {name}", **fields,
+    }  # fmt: skip
+
+
+async def test_what_is_said_of_a_pod_is_told_whenever_it_is_said(
+    small: SmallCluster, row: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the watch began, before the pod came, while it is there, after it is gone, and of an earlier one of its
+    name; of a pod of somebody else, or of what every pod does, nothing."""
+    told: dict[str, services.PodEventSeen] = {}
+    kind = replace(jobs_kind(), said=lambda events: told.update({event.message: event for event in events}))
+    monkeypatch.setattr(watching, "workloads", lambda: (kind,))
+
+    def about(made: dict[str, Any]) -> dict[str, Any]:
+        return {"kind": "Pod", "name": made["metadata"]["name"], "uid": made["metadata"]["uid"]}
+
+    stamps = {"firstTimestamp": "2026-11-26T12:00:00Z", "lastTimestamp": "2026-11-26T12:09:00Z", "count": 31}
+    first = await in_thread(send, small, pod("v-1", "ROW9", "n-9"))
+    await in_thread(send, small, said("early", about(first), "BackOff", **stamps))
+    async with watch(small, row) as heard:
+        await until(lambda: "BackOff of early" in told)
+        seen = told["BackOff of early"]
+        assert (seen.row_id, seen.count, seen.pod_name, seen.node, seen.attempt) == ("ROW9", 31, "v-1", "n-9", 1)
+        assert (seen.at - seen.first).total_seconds() == 540
+
+        late = {"kind": "Pod", "name": "v-2", "uid": ""}
+        await in_thread(send, small, said("before", late, "FailedScheduling", eventTime="2026-11-26T12:00:00.000000Z"))
+        await asyncio.sleep(1.5)
+        await in_thread(send, small, pod("v-2", "ROW9", "n-7"))
+        await until(lambda: "FailedScheduling of before" in told)
+
+        await in_thread(small.api.delete, object_path(pod("v-1")), grace=0)
+        again = await in_thread(send, small, pod("v-1", "ROW9", "n-8"))
+        await until(lambda: heard.ids.count("ROW9") > 2)
+        await in_thread(send, small, said("after", about(first), "Evicted"))
+        await in_thread(send, small, said("anew", about(again), "FailedMount"))
+        await in_thread(send, small, said("usual", about(again), "Pulled") | {"type": "Normal"})
+        await in_thread(send, small, job("v", "ROW9"))
+        await in_thread(send, small, said("whole", {"kind": "Job", "name": "v"}, "PluginError"))
+        stranger = await in_thread(send, small, pod("strange"))
+        await in_thread(send, small, said("strange", about(stranger), "Failed"))
+        await until(lambda: {"Evicted of after", "FailedMount of anew", "PluginError of whole"} <= told.keys())
+        await asyncio.sleep(1.5)
+    assert (told["Evicted of after"].node, told["FailedMount of anew"].node) == ("n-9", "n-8")
+    assert (told["PluginError of whole"].rank, told["PluginError of whole"].pod_name) == (None, "")
+    assert len(told) == 5
 
 
 async def test_nodes_and_what_runs_on_them_are_counted(small: SmallCluster, row: Cluster) -> None:

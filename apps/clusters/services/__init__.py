@@ -31,6 +31,8 @@ from apps.clusters.services.profiling import describe
 from apps.clusters.services.registration import TEND, Registration, register_cluster
 from apps.clusters.services.registry import (
     PodEnd,
+    PodEventSeen,
+    PodReason,
     PodSeen,
     WorkloadKind,
     WorkloadObject,
@@ -80,6 +82,8 @@ __all__ = [
     "Occupant",
     "Occupied",
     "PodEnd",
+    "PodEventSeen",
+    "PodReason",
     "PodSeen",
     "ProductSpace",
     "Registration",

@@ -25,6 +25,15 @@ class WorkloadObject:
 
 
 @dataclass(frozen=True)
+class PodReason:
+    """Why a pod ended, in the cluster's words: of its status, of what disrupted it, of its main container."""
+
+    status: str = ""
+    disruption: str = ""
+    container: str = ""
+
+
+@dataclass(frozen=True)
 class PodEnd:
     """How a pod's main container ended. The pod may be gone before anybody can look at it."""
 
@@ -37,6 +46,26 @@ class PodEnd:
     exit_code: int
     at: datetime
     started_at: datetime | None = None
+    reason: PodReason = PodReason()
+
+
+@dataclass(frozen=True)
+class PodEventSeen:
+    """What the cluster said of a pod, or (then `pod_name` is "") of a row's workload object or gang: `count` times
+    between `first` and `at`. Seen again, the same `uid` has a larger count and a later `at`."""
+
+    row_id: str
+    uid: str
+    reason: str
+    message: str
+    is_warning: bool
+    count: int
+    first: datetime
+    at: datetime
+    pod_name: str = ""
+    attempt: int | None = None
+    rank: int | None = None
+    node: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,7 +133,8 @@ class WorkloadKind:
     at although nothing changes (default: all): others have ended well, or are due by themselves. `ended` is told of
     each pod that ended, before the row is woken for it. `seen` is told of pods that came or changed, of all that did so
     within a moment together, while their rows are woken: a page need not wait for the look; it gives the uids of those
-    that somebody else writes at this moment, to be told once more soon. `waiting` gives the ids of
+    that somebody else writes at this moment, to be told once more soon. `said` is told of events about them, of those
+    within a second together; of some again, when the watch looks again. `waiting` gives the ids of
     rows that waited for a cluster, by its id, which answers again: they are woken at once. `exposed` tells of some ids
     which metrics their pods expose to Prometheus, by series; the one of `step` tells where the others belong.
     """
@@ -119,6 +149,7 @@ class WorkloadKind:
     orphan: Callable[[WorkloadObject], None] | None = None
     ended: Callable[[PodEnd], None] | None = None
     seen: Callable[[Sequence[PodSeen]], Set[str]] | None = None
+    said: Callable[[Sequence[PodEventSeen]], None] | None = None
     waiting: Callable[[int], Iterable[str]] | None = None
     exposed: Callable[[set[str]], Mapping[str, Mapping[str, str]]] | None = None
     objects: tuple[str, str] = ("batch.volcano.sh/v1alpha1", "Job")

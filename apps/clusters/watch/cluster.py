@@ -20,7 +20,7 @@ from apps.adapters.kubernetes import objects
 from apps.adapters.kubernetes.endpoint import Endpoint
 from apps.adapters.kubernetes.stream import Expired, Listed, StreamReader
 from apps.clusters.services import note_answer, note_silence
-from apps.clusters.services.registry import PodEnd, WorkloadKind, WorkloadObject, workloads
+from apps.clusters.services.registry import PodEnd, PodReason, WorkloadKind, WorkloadObject, workloads
 from apps.clusters.services.samples import SAMPLE_SECONDS, note_sample
 from apps.clusters.services.seen import keep_nodes, note_comparison
 from apps.clusters.watch import projections
@@ -31,6 +31,7 @@ from apps.clusters.watch.nodes import Inventory
 from apps.clusters.watch.projections import ClusterEvent, Node, Pod, PodGroup
 from apps.clusters.watch.queues import Around
 from apps.clusters.watch.reflect import Reflector
+from apps.clusters.watch.sayings import Sayings
 from apps.clusters.watch.telling import Telling
 from apps.clusters.watch.wakes import Wakes
 from apps.streams import services as streams
@@ -80,12 +81,14 @@ class ClusterWatch:
             await asyncio.Event().wait()
         self._doubt, self._nodes_changed = asyncio.Event(), asyncio.Event()
         self._telling = Telling(self.write)
+        self._sayings = Sayings(self.write, lambda key: self._pods.store.get(key), _row_of, self._named)
         devices = DeviceWatch(self.cluster_id, self._ours, self.write)
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 self._start_reflectors()
-                for step in (self._probe, self._keep_nodes, self._sweep, self._compare, self._telling.run, devices.run):
+                telling = (self._telling.run, self._sayings.run, devices.run)
+                for step in (self._probe, self._keep_nodes, self._sweep, self._compare, *telling):
                     group.create_task(step())
         finally:
             await self._reader.close()
@@ -110,8 +113,9 @@ class ClusterWatch:
             self._reader, everywhere(objects.POD_GROUP), projections.POD_GROUPS, self._group_changed, broken
         )
         events: Reflector[ClusterEvent] = Reflector(
-            self._reader, everywhere(objects.EVENT), projections.EVENTS, self._event_came, broken, keep=False
-        )
+            self._reader, everywhere(objects.EVENT), projections.EVENTS, self._event_came, broken,
+            keep=False, found=self._sayings.add,
+        )  # fmt: skip
         self._around = Around(self._reader, broken, self._nodes_changed.set)
         reflectors: list[Reflector[Any]] = [*self._workloads.values(), self._pods, self._nodes, groups, events]
         reflectors += self._around.reflectors
@@ -158,6 +162,7 @@ class ClusterWatch:
         if new is not None:
             self._follow(new, kind, row_id)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._sayings.gone(old)
             for (pod_uid, _), following in self._followers.items():
                 if pod_uid == old.metadata.uid:
                     following.follower.gone()
@@ -170,6 +175,7 @@ class ClusterWatch:
             told = PodEnd(
                 row_id, pod.metadata.uid, pod.metadata.name, pod.attempt, pod.rank, pod.spec.nodeName or "",
                 end.exitCode, at, end.startedAt,
+                PodReason(pod.status.reason or "", pod.status.disruption, end.reason or ""),
             )  # fmt: skip
             try:
                 await self.write(kind.ended, told)
@@ -181,6 +187,7 @@ class ClusterWatch:
         if new is None:
             return
         self._around.event(new)
+        self._sayings.add(new)
         about = new.involvedObject
         found = self._named(about.kind, (about.namespace, about.name))
         now = time.monotonic()

@@ -21,10 +21,12 @@ OURS = "maas.portal/"
 """What the names of our labels begin with."""
 
 ENDED = frozenset({"Succeeded", "Failed"})
+DISRUPTED = "DisruptionTarget"
 
 
 class Ended(msgspec.Struct, gc=False):
     exitCode: int | None = None  # noqa: N815 (the API's name)
+    reason: str | None = None
     startedAt: datetime | None = None  # noqa: N815
     finishedAt: datetime | None = None  # noqa: N815
 
@@ -84,10 +86,25 @@ class PodSpec(msgspec.Struct, gc=False):
     initContainers: list[Container] | None = None  # noqa: N815
 
 
+class _PodCondition(msgspec.Struct, gc=False):
+    type: str = ""
+    reason: str | None = None
+
+
 class PodStatus(msgspec.Struct, gc=False):
     phase: str = ""
+    reason: str | None = None
     message: str | None = None
+    conditions: list[_PodCondition] | None = None
     containerStatuses: list[ContainerStatus] | None = None  # noqa: N815
+
+    def __post_init__(self) -> None:
+        self.conditions = [one for one in self.conditions or () if one.type == DISRUPTED] or None
+
+    @property
+    def disruption(self) -> str:
+        """What took the pod off its node, if something did."""
+        return (self.conditions[0].reason or "") if self.conditions else ""
 
 
 class _Notes(msgspec.Struct, gc=False, rename={"retries": RETRIES, "task_index": TASK_INDEX, "task_spec": TASK_SPEC}):
@@ -201,15 +218,41 @@ class Involved(msgspec.Struct):
     kind: str = ""
     namespace: str = ""
     name: str = ""
+    uid: str = ""
+
+
+class _Series(msgspec.Struct):
+    count: int | None = None
+    lastObservedTime: datetime | None = None  # noqa: N815
 
 
 class ClusterEvent(Listed):
+    """Clients of the older API fill `count` and the two timestamps, schedulers `eventTime` and, from the second time
+    on, `series`."""
+
     involvedObject: Involved = msgspec.field(default_factory=Involved)  # noqa: N815
     type: str = ""
     reason: str = ""
     message: str = ""
+    count: int | None = None
+    series: _Series | None = None
+    firstTimestamp: datetime | None = None  # noqa: N815
     lastTimestamp: datetime | None = None  # noqa: N815
     eventTime: datetime | None = None  # noqa: N815
+
+    @property
+    def times(self) -> int:
+        return max(1, self.count or 0, (self.series.count or 0) if self.series else 0)
+
+    @property
+    def last(self) -> datetime | None:
+        """When it was last seen."""
+        observed = self.series.lastObservedTime if self.series else None
+        return max((at for at in (observed, self.lastTimestamp, self.eventTime) if at), default=None)
+
+    @property
+    def first(self) -> datetime | None:
+        return self.firstTimestamp or self.eventTime or self.last
 
 
 NODES = msgspec.json.Decoder(Node)

@@ -39,7 +39,8 @@ class Reflector(Generic[T]):
     """Lists and watches `path`; `changed(old, new)` gets None for what was not there or is gone.
 
     After an expired version everything is listed again and compared, so that deletions missed meanwhile are told too.
-    With `keep` false nothing is stored and only what comes after the first list is told. Never returns.
+    With `keep` false nothing is stored and only what comes after the first list is told; what a list shows is `found`.
+    Never returns.
     """
 
     reader: StreamReader
@@ -50,6 +51,7 @@ class Reflector(Generic[T]):
     """Told of each failure, so that somebody may look whether the cluster still answers."""
     label_selector: str = ""
     keep: bool = True
+    found: Callable[[T], None] | None = None
     store: dict[Key, T] = field(default_factory=dict)
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     _breaks: int = 0
@@ -96,6 +98,9 @@ class Reflector(Generic[T]):
                 known = self.store.get(key)
                 if known is None or known.metadata.resourceVersion != item.metadata.resourceVersion:
                     self._take(item, gone=False)
+        elif self.found:
+            for item in items:
+                self.found(item)
         self.synced.set()
         return version
 

@@ -44,6 +44,7 @@ class RankSeen:
     started_at: datetime | None
     ended_at: datetime | None
     deleting: bool = False
+    end_reason: str = ""
 
     @property
     def is_running(self) -> bool:

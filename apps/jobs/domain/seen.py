@@ -9,6 +9,7 @@ from typing import Any
 
 from apps.jobs.domain.lifecycle import RankSeen, Reason, Seen
 from apps.jobs.domain.manifests import ATTEMPT_ANNOTATION
+from apps.jobs.domain.podevents import end_reason
 
 Object = Mapping[str, Any]
 
@@ -56,7 +57,16 @@ def read_rank(pod: Object) -> RankSeen:
         started_at=_time(started),
         ended_at=_time(ended.get("finishedAt")),
         deleting="deletionTimestamp" in metadata,
+        end_reason=end_reason(
+            str(status.get("reason", "")), _disruption(status), str(ended.get("reason", "")) if ended else ""
+        ),
     )
+
+
+def _disruption(status: Object) -> str:
+    """What took a pod off its node, if something did."""
+    conditions: Iterable[Object] = status.get("conditions") or []
+    return next((str(one.get("reason", "")) for one in conditions if one.get("type") == "DisruptionTarget"), "")
 
 
 def rank_of(pod: Object) -> int:

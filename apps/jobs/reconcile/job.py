@@ -261,6 +261,7 @@ def _write_ranks(job: Job, seen: Seen, known: Mapping[str, JobRank]) -> bool:
             "waiting": rank.waiting[:80],
             "message": rank.message[:500],
             "exit_code": rank.exit_code,
+            "end_reason": rank.end_reason[:80],
             "started_at": rank.started_at,
             "ended_at": rank.ended_at,
         }

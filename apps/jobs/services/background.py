@@ -16,6 +16,7 @@ from apps.clusters import services as clusters
 from apps.jobs import moves
 from apps.jobs.domain.lifecycle import failure
 from apps.jobs.domain.phases import Phase
+from apps.jobs.domain.podevents import end_reason
 from apps.jobs.models import Draft, EventReader, Job, JobRank
 from apps.secrets import services as secrets
 from apps.streams.services import hint
@@ -80,6 +81,7 @@ def note_pod_end(end: clusters.PodEnd) -> None:
         "node": end.node,
         "phase": "Failed" if end.exit_code else "Succeeded",
         "exit_code": end.exit_code,
+        "end_reason": end_reason(end.reason.status, end.reason.disruption, end.reason.container)[:80],
         "ended_at": end.at,
     }
     if end.started_at is not None:

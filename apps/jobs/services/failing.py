@@ -129,7 +129,7 @@ def causes_of(job: Job) -> list[Told]:
     if job.state is not Phase.FAILED:
         return []
     ranks = JobRank.objects.filter(job=job, attempt=job.attempt).order_by("rank")
-    ends = [End(rank.rank, rank.node, rank.exit_code, rank.message) for rank in ranks]
+    ends = [End(one.rank, one.node, one.exit_code, f"{one.end_reason} {one.message}".strip()) for one in ranks]
     return [_in_words(cause) for cause in classed(_lines(job), ends)]
 
 

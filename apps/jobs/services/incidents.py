@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from django.db.models import Max, Min
@@ -21,6 +21,7 @@ from apps.jobs.services.checkpoints import checkpoints_of, watch_of
 from apps.jobs.services.control import JOB_RESUMED, JOB_STOPPED, JOB_SUSPENDED
 from apps.jobs.services.losswatch import LOSS_DISMISSED, LOSS_SET
 from apps.jobs.services.messages import reason_text
+from apps.jobs.services.moments import Moment, pod_moments, rank_moments
 from apps.jobs.services.picture import Picture, picture_of
 from apps.jobs.services.reading import Stretch, timeline_of
 from apps.jobs.services.submit import JOB_SUBMITTED
@@ -31,25 +32,10 @@ COLUMNS = 400
 """A curve has at most so many columns, each with its lowest and its highest value."""
 MOST = 500
 """Moments of a kind that are told."""
-LANES = ("loss-watch", "people", "phases", "ranks", "nodes", "checkpoints")
 _PEOPLE = (JOB_SUBMITTED, JOB_STOPPED, JOB_SUSPENDED, JOB_RESUMED, LOSS_SET, LOSS_DISMISSED)
+END = 2**63
 AFTERMATH = timedelta(minutes=5)
 WIDTH, HEIGHT = 1000, 100
-
-
-@dataclass(frozen=True)
-class Moment:
-    """Something that happened; `x` in percent of the time axis."""
-
-    at: datetime
-    lane: str
-    tone: str
-    text: str
-    x: float = 0.0
-
-    @property
-    def y(self) -> int:
-        return 14 * LANES.index(self.lane)
 
 
 @dataclass(frozen=True)
@@ -75,6 +61,21 @@ class Incidents:
         return self.moments[::-1]
 
 
+@dataclass(frozen=True)
+class MomentPage:
+    """Moments of a job, newest first; `before` leads on to older ones, "" where there are none. `began` is when the job
+    was submitted."""
+
+    moments: list[Moment]
+    before: str
+    began: datetime | None
+    ended: datetime | None
+
+
+class BadPlace(ValueError):
+    """What was asked to go on from is no place in a time line."""
+
+
 def incidents_of(job: Job) -> Incidents | None:
     """None for a job whose history is gone."""
     now = job.ended_at or timezone.now()
@@ -87,8 +88,7 @@ def incidents_of(job: Job) -> Incidents | None:
     def place(at: datetime) -> float:
         return round(100 * min(max((at - start).total_seconds() / whole, 0), 1), 2)
 
-    found = [*_phases(stretches, job), *_ranks(job), *_nodes(job, now), *_saved(job), *_verdicts(job), *_people(job)]
-    moments = [Moment(m.at, m.lane, m.tone, m.text, place(m.at)) for m in sorted(found, key=lambda m: m.at)]
+    moments = [replace(one, x=place(one.at)) for one in _moments(job, stretches, now)]
     names = (("loss", _("Loss")), ("tokens_per_second", _("Throughput")), ("gpu_utilisation", _("GPU use")))
     curves = []
     for series, name in names:
@@ -97,6 +97,36 @@ def incidents_of(job: Job) -> Incidents | None:
         if points:
             curves.append(_curve(name, sorted(points), can_log=series == "loss"))
     return Incidents(picture, curves, moments)
+
+
+def moments_of(job: Job, *, lane: str = "", before: str = "", limit: int = 50) -> MomentPage:
+    """What happened, newest first: of one lane, and before the place that another page led to. Raises BadPlace."""
+    stretches = timeline_of(job)
+    places: list[tuple[tuple[int, int], Moment]] = []
+    for one in _moments(job, stretches, job.ended_at or timezone.now()):
+        at = int(one.at.timestamp() * 1_000_000)
+        known = places[-1][0] if places else (0, 0)
+        places.append(((at, known[1] + 1 if known[0] == at else 0), one))
+    end = _place(before) if before else (END, 0)
+    found = [(place, one) for place, one in places[::-1] if place < end and lane in ("", one.lane)]
+    shown = found[:limit]
+    on = "{}-{}".format(*shown[-1][0]) if len(found) > limit else ""
+    return MomentPage([one for _place, one in shown], on, stretches[0].start if stretches else None, job.ended_at)
+
+
+def _place(text: str) -> tuple[int, int]:
+    """A microsecond since 1970, and which of the moments within it."""
+    parts = text.split("-")
+    if len(parts) != 2 or not all(part.isascii() and part.isdecimal() and len(part) < 19 for part in parts):
+        raise BadPlace
+    return int(parts[0]), int(parts[1])
+
+
+def _moments(job: Job, stretches: Sequence[Stretch], now: datetime) -> list[Moment]:
+    """All that is told, the oldest first."""
+    told = [*_phases(stretches, job)[-MOST:], *rank_moments(job), *pod_moments(job), *_nodes(job, now)]
+    told += [*_saved(job), *_verdicts(job), *_people(job)]
+    return sorted(told, key=lambda one: one.at)
 
 
 def _used(job: Job) -> list[tuple[datetime, float]]:
@@ -138,20 +168,6 @@ def _phases(stretches: Sequence[Stretch], job: Job) -> list[Moment]:
     if job.ended_at:
         tone = "red" if job.state is Phase.FAILED else "grey"
         found.append(Moment(job.ended_at, "phases", tone, loss_words.phase_text(job.state, job.attempt, "")))
-    return found
-
-
-def _ranks(job: Job) -> list[Moment]:
-    found = []
-    for rank in JobRank.objects.filter(job=job).order_by("-attempt", "rank")[:MOST]:
-        if rank.started_at:
-            text = _("Rank {rank} started on {node}").format(rank=rank.rank, node=rank.node)
-            found.append(Moment(rank.started_at, "ranks", "green", text))
-        if rank.ended_at:
-            code = "–" if rank.exit_code is None else rank.exit_code
-            text = _("Rank {rank} ended on {node}, exit code {code}").format(rank=rank.rank, node=rank.node, code=code)
-            message = f": {rank.message}" if rank.message else ""
-            found.append(Moment(rank.ended_at, "ranks", "red" if rank.exit_code else "grey", text + message))
     return found
 
 

@@ -10,7 +10,7 @@ from apps.clusters import services as clusters
 from apps.jobs import moves
 from apps.jobs.domain import manifests
 from apps.jobs.domain.phases import Phase
-from apps.jobs.services import background, harvesting, loss_words, losswatch, messages, readers, reading
+from apps.jobs.services import background, harvesting, loss_words, losswatch, messages, podevents, readers, reading
 from apps.notices import services as notices
 
 
@@ -28,6 +28,7 @@ def fill_clusters() -> None:
             waiting=background.waiting_jobs,
             ended=background.note_pod_end,
             seen=background.note_pods,
+            said=podevents.note_events,
             links=reading.links,
             exposed=background.exposed_metrics,
         )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.clusters.services import PodEventSeen
 from apps.clusters.services.queues import NodeEventSeen, note_events
 from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.models import Job, JobPhase, JobRank
 from apps.jobs.reconcile.losswatch import watch_loss
+from apps.jobs.services.podevents import note_events as note_pod_events
 from apps.streams import services as streams
 from tests import factories
 from tests.factories import World
@@ -62,12 +64,28 @@ def _diverged(world: World, me: User) -> Job:
             NodeEventSeen("gpu-0001", "NodeNotSchedulable", "cordoned", False, now - timedelta(minutes=12)),
         ],
     )
+    note_pod_events(_said(job, now))
     Job.objects.for_system().filter(pk=job.pk).update(attempt=2)
     watch_loss(job.pk)
     Job.objects.for_system().filter(pk=job.pk).update(
         phase=Phase.SUSPENDED, wanted=Wanted.SUSPEND, reason="suspended.watch", wanted_by="system:losswatch"
     )
     return job
+
+
+def _said(job: Job, now: datetime) -> list[PodEventSeen]:
+    """A pull that failed again and again before the second attempt, and a hundred ranks without a place."""
+    image = 'Back-off pulling image "registry.internal/nlp/trainer@sha256:0f3a91": manifest unknown'
+    first, last = now - timedelta(minutes=23.4), now - timedelta(minutes=22.1)
+    pull = PodEventSeen(
+        job.pk, f"{job.pk}p", "BackOff", image, False, 14, first, last, "j-x-1", 2, 1, "gpu-0002",
+    )  # fmt: skip
+    words = "0/9 nodes are available: 9 Insufficient nvidia.com/gpu."
+    begun, placed = now - timedelta(minutes=57), now - timedelta(minutes=52)
+    return [pull] + [
+        PodEventSeen(job.pk, f"{job.pk}{n}", "FailedScheduling", words, True, 3, begun, placed, f"j-x-{n}", 1, n)
+        for n in range(100)
+    ]
 
 
 def _broke(world: World, me: User) -> Job:
