@@ -18,6 +18,7 @@ BENCHES = (
     "chart",
     "viewer",
     "sockets",
+    "sockets-storm",
     "logs-1",
     "logs-10",
     "logs-50",
