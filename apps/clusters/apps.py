@@ -20,6 +20,7 @@ class ClustersConfig(AppConfig):
         services.register_due("secrets.destroy", secrets.due_secrets)
         services.register_due("secrets.tend", secrets.due_loans)
         services.register_due("streams.remove_segment", streams.due_segments)
+        services.register_due("streams.merge_segments", streams.due_merges)
         quotas.register_figures(services.pool_figures)
         services.register_due(services.CHECK, services.due_entries)
         services.register_due(sources.CHECK, sources.due_sources)

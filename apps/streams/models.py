@@ -67,6 +67,10 @@ class Segment(models.Model):
     digest = models.CharField(max_length=64)
     size = models.PositiveIntegerField()
     places = models.JSONField(default=dict)
+    raw_size = models.PositiveIntegerField(null=True)
+    """Unpacked; null for those of versions that did not keep it."""
+    merge_at = models.DateTimeField(null=True)
+    """When a worker looks whether small segments of its topic can be one."""
     stored = models.BooleanField(default=False)
     created_at = models.DateTimeField(db_default=Now())
     due_at = models.DateTimeField(null=True)
@@ -78,6 +82,7 @@ class Segment(models.Model):
         indexes = [
             models.Index(fields=["topic", "last"], name="segment_by_line"),
             models.Index(fields=["due_at"], name="segment_due", condition=Q(due_at__isnull=False)),
+            models.Index(fields=["merge_at"], name="segment_merge", condition=Q(merge_at__isnull=False)),
             models.Index(fields=["ends"], name="segment_by_age", condition=Q(due_at__isnull=True)),
             models.Index(fields=["created_at"], name="segment_unstored", condition=Q(stored=False)),
         ]

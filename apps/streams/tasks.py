@@ -2,9 +2,14 @@
 
 from celery import shared_task
 
-from apps.streams.services import remove_segment
+from apps.streams.services import merge_topic, remove_segment
 
 
 @shared_task(name="streams.remove_segment")
 def remove_segment_task(pk: int) -> None:
     remove_segment(pk)
+
+
+@shared_task(name="streams.merge_segments")
+def merge_segments_task(topic: str) -> None:
+    merge_topic(topic)

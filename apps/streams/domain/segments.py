@@ -21,10 +21,11 @@ LEVEL = 3
 
 @dataclass(frozen=True)
 class Packed:
-    """The bytes of a segment under their digest."""
+    """The bytes of a segment under their digest; `raw_size` is how many they are unpacked."""
 
     digest: str
     body: bytes
+    raw_size: int = 0
 
 
 @dataclass
@@ -66,11 +67,33 @@ def summed(entries: Sequence[Entry]) -> Summary:
 
 
 def pack(topic: str, entries: Sequence[Entry]) -> Packed:
-    # The nonce makes the digest nobody's to guess: no other stored bytes can ever be the same.
-    head = json.dumps({"topic": topic, "first": entries[0].lines_before + 1, "nonce": secrets.token_hex(16)}).encode()
     lines = [b"%d %b" % (entry.lines_before + 1, entry.body) for entry in entries]
-    body = gzip.compress(b"\n".join((head, *lines, b"")), LEVEL, mtime=0)
-    return Packed(hashlib.sha256(body).hexdigest(), body)
+    return packed(topic, entries[0].lines_before + 1, lines)
+
+
+def packed(topic: str, first: int, frames: Iterable[bytes]) -> Packed:
+    """A segment of frames as `unpack` gives them."""
+    # The nonce makes the digest nobody's to guess: no other stored bytes can ever be the same.
+    head = json.dumps({"topic": topic, "first": first, "nonce": secrets.token_hex(16)}).encode()
+    raw = b"\n".join((head, *frames, b""))
+    body = gzip.compress(raw, LEVEL, mtime=0)
+    return Packed(hashlib.sha256(body).hexdigest(), body, len(raw))
+
+
+class Broken(ValueError):
+    """Frames that do not follow on each other, or not the lines they should be."""
+
+
+def summed_frames(first: int, last: int, frames: Iterable[bytes]) -> Summary:
+    """What is known of frames that must be the lines from `first` to `last`, each once. Raises Broken."""
+    found = Summary(first, first - 1)
+    for block in blocks(frames):
+        if block.first != found.last + 1:
+            raise Broken(f"line {found.last + 1} is not where it should be")
+        found.add(block)
+    if found.last != last:
+        raise Broken(f"the last line is {found.last}, not {last}")
+    return found
 
 
 def unpack(chunks: Iterable[bytes]) -> Sequence[bytes]:

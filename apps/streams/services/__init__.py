@@ -29,6 +29,7 @@ from apps.streams.services.asking import BadQuestion, Question, Range, question,
 from apps.streams.services.buffer import Kept, Move, after, append, forget, tail
 from apps.streams.services.hints import hint, revoked
 from apps.streams.services.live import LiveBuffer
+from apps.streams.services.merging import due_merges, merge_topic
 from apps.streams.services.points import (
     STEP_LIMIT,
     LastPoint,
@@ -84,6 +85,7 @@ __all__ = [
     "after",
     "append",
     "curves_known",
+    "due_merges",
     "due_segments",
     "encoded",
     "forget",
@@ -95,6 +97,7 @@ __all__ = [
     "lines",
     "logged",
     "may_follow",
+    "merge_topic",
     "origins_of",
     "owed",
     "pack",

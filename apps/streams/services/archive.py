@@ -10,10 +10,12 @@ import functools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, cast
 
 from django.db import transaction
 from django.db.models import Max, Min, Q, QuerySet
+from django.utils import timezone
 
 from apps.adapters.errors import NotFound
 from apps.adapters.storage import storage
@@ -29,6 +31,7 @@ from apps.streams.services.topics import tenant_of
 SEGMENT_LINES, SEGMENT_BYTES = 10_000, 4 << 20
 QUIET_SECONDS, WAIT_SECONDS = 30.0, 300.0
 """A topic that is quiet for so long, or has lines that wait for so long, gets a segment that is not full."""
+MERGE_AFTER = timedelta(minutes=10)
 END = 2**63 - 1
 CACHED_SEGMENTS = 4
 _READABLE = Q(stored=True, due_at=None)
@@ -99,10 +102,14 @@ def _has_waited(topic: str, after: str) -> bool:
 
 def reserve(found: Gathered) -> int:
     """The row of a segment whose bytes are about to be stored."""
-    summary = found.summary
+    return reserved(found.topic, found.summary, found.packed, found.places)
+
+
+def reserved(topic: str, summary: Summary, packed: Packed, places: dict[str, str]) -> int:
+    """The same of what was not gathered from the ring."""
     return Segment.objects.create(
-        topic=found.topic,
-        tenant_id=tenant_of(found.topic),
+        topic=topic,
+        tenant_id=tenant_of(topic),
         first=summary.first,
         last=summary.last,
         begins=summary.begins,
@@ -112,22 +119,27 @@ def reserve(found: Gathered) -> int:
         attempts=sorted(summary.attempts),
         ranks=sorted(summary.ranks or ()),
         worst=summary.worst,
-        digest=found.packed.digest,
-        size=len(found.packed.body),
-        places=found.places,
+        digest=packed.digest,
+        size=len(packed.body),
+        raw_size=packed.raw_size,
+        places=places,
     ).pk
 
 
 def store(found: Gathered) -> None:
     """Raises Unavailable."""
-    body = found.packed.body
-    storage().put(found.packed.digest, len(body), iter([body]), lambda _count: None)
+    put(found.packed)
+
+
+def put(packed: Packed) -> None:
+    """Raises Unavailable."""
+    storage().put(packed.digest, len(packed.body), iter([packed.body]), lambda _count: None)
 
 
 @transaction.atomic
 def settle(pk: int) -> None:
     """The bytes are there. Raises IntegrityError where somebody else has kept these lines."""
-    Segment.objects.filter(pk=pk).update(stored=True)
+    Segment.objects.filter(pk=pk).update(stored=True, merge_at=timezone.now() + MERGE_AFTER)
     segment = Segment.objects.get(pk=pk)
     Segment.objects.filter(topic=segment.topic).exclude(pk=pk).exclude(places={}).update(places={})
     if segment.tenant_id is not None:
@@ -209,7 +221,20 @@ def _blocks(segment: Segment) -> Iterator[Block]:
     try:
         return blocks(_frames(segment.digest))
     except NotFound:
-        return iter(())  # retention took it in this moment
+        return _elsewhere(segment)
+
+
+def _elsewhere(segment: Segment) -> Iterator[Block]:
+    """The frames of a segment that was taken away since it was found: it was merged with others, or is over."""
+    now = Segment.objects.filter(_READABLE, topic=segment.topic, last__gte=segment.first, first__lte=segment.last)
+    for other in now.order_by("first"):
+        try:
+            frames = _frames(other.digest)
+        except NotFound:
+            continue  # retention took it in this moment
+        for block in blocks(frames):
+            if segment.first <= block.first <= segment.last and block.last <= segment.last:
+                yield block
 
 
 @functools.lru_cache(CACHED_SEGMENTS)

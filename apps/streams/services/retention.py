@@ -79,9 +79,10 @@ def _expire_old() -> None:
 
 
 def _expire(segments: Iterable[Segment]) -> None:
-    """Mark segments, and record by topic which lines went."""
+    """Mark segments, and record by topic which lines went. Those that became part of another meanwhile are not over."""
     by_topic: dict[str, list[Segment]] = {}
-    for segment in segments:
+    standing = Segment.objects.filter(pk__in=[segment.pk for segment in segments], stored=True, due_at=None)
+    for segment in standing.select_for_update().order_by("pk"):
         by_topic.setdefault(segment.topic, []).append(segment)
     for topic, going in by_topic.items():
         Segment.objects.filter(pk__in=[segment.pk for segment in going]).update(due_at=Now())
