@@ -160,6 +160,9 @@ PODS_URL = env.str("MAAS_PODS_URL", default=BASE_URL).rstrip("/")
 CARRY_IMAGE = env.str("MAAS_CARRY_IMAGE", default="maas/carry:1")
 # Of the pod that reads TensorBoard event files in a job's volume; empty: none does.
 EVENTS_IMAGE = env.str("MAAS_EVENTS_IMAGE", default="maas/events:1")
+# Of TensorBoard, for people who open one for a job; empty: nobody can. And for how long one is there at most.
+TENSORBOARD_IMAGE = env.str("MAAS_TENSORBOARD_IMAGE", default="")
+TENSORBOARD_HOURS = env.int("MAAS_TENSORBOARD_HOURS", default=4)
 UPLOAD_LIMIT = env.int("MAAS_UPLOAD_LIMIT_GIB", default=160) * 2**30
 """Bytes of all files of one version."""
 

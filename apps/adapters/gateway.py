@@ -6,6 +6,10 @@
 Both are replaced by rename, so Envoy reads each whole and takes it up without a restart and without ending a request.
 `deploy/gateway` writes the rest of its configuration, which does not change while it runs.
 
+Beside models there are pages (`Route.is_page`), such as a TensorBoard: reached below their prefix as they are, judged
+by a cookie which the question carries for these alone. `<prefix>/enter` leads to the portal itself (`ENTER_PATH`); it
+gives the cookie to whoever shows a pass.
+
 A request to `<prefix>/v1/…` is first put before the portal, with its method, path, Authorization and
 `DEPLOYMENT_HEADER`, which no client can set, never with its body. The portal's answer:
 
@@ -24,9 +28,10 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +39,10 @@ from apps.adapters.errors import Unavailable
 
 AUTHORIZE_PATH = "/gateway/authorize"
 """Where the portal is asked; the path of the client's request is appended to it."""
+
+ENTER_PATH = "/gateway/enter"
+PORTAL = "portal"
+"""The cluster of the portal, in the part of the configuration that does not change."""
 
 DEPLOYMENT_HEADER = "x-maas-deployment"
 """To the portal: the id of the deployment that the path leads to; absent where it leads to none."""
@@ -96,12 +105,14 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class Route:
-    """`prefix` is `/<tenant>/<deployment>`; the weights of `backends` are relative to their sum, which is above 0."""
+    """`prefix` is `/<tenant>/<deployment>`; the weights of `backends` are relative to their sum, which is above 0.
+    `is_page`: for browsers, below the prefix as it is."""
 
     deployment: str
     prefix: str
     backends: tuple[Backend, ...]
     timeouts: Timeouts = field(default_factory=Timeouts)
+    is_page: bool = False
 
     def __post_init__(self) -> None:
         names = {backend.name for backend in self.backends}
@@ -240,10 +251,24 @@ def _cluster(name: str, backend: Backend) -> Json:
     }
 
 
+_UNASKED: Json = {
+    "envoy.filters.http.ext_authz": {
+        "@type": f"{_TYPES}extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute",
+        "disabled": True,
+    }
+}
+_NO_COOKIE: Json = {"remove": "cookie"}
+"""Before the portal is asked: those that it gives are for pages."""
+
+
 def _routes(routes: list[Route], hosts: Sequence[str]) -> Json:
     # The portal's door has no path of its own to be asked at.
     root = _nothing(authorize=False) | {"match": {"path": "/"}}
-    known = {"name": "known", "domains": sorted(set(hosts)), "routes": [*map(_route, routes), root, _nothing()]}
+    known = {
+        "name": "known",
+        "domains": sorted(set(hosts)),
+        "routes": [*chain.from_iterable(map(_routes_of, routes)), root, _nothing()],
+    }
     unknown = {"name": "unknown", "domains": ["*"], "routes": [_nothing(authorize=False)]}
     return {
         "@type": f"{_TYPES}config.route.v3.RouteConfiguration",
@@ -252,17 +277,35 @@ def _routes(routes: list[Route], hosts: Sequence[str]) -> Json:
     }
 
 
+def _routes_of(route: Route) -> list[Json]:
+    return [_enter(route), _route(route)] if route.is_page else [_route(route)]
+
+
+def _enter(route: Route) -> Json:
+    """The way to the portal, which is not asked about itself. It is told which page by the path."""
+    return {
+        "name": f"enter-{route.deployment}",
+        "match": {"path": f"{route.prefix}/enter"},
+        "route": {"cluster": PORTAL, "prefix_rewrite": ENTER_PATH, "timeout": "10s"},
+        "request_headers_to_remove": ["authorization", "cookie", "proxy-authorization"],
+        "typed_per_filter_config": _UNASKED,
+    }
+
+
 def _route(route: Route) -> Json:
     silent, longest = f"{route.timeouts.silent}s", f"{route.timeouts.longest}s"
     weighted = [{"name": route.cluster(each), "weight": each.weight} for each in route.backends]
     deployment = {"header": {"key": DEPLOYMENT_HEADER, "value": str(route.deployment)}}
     deployment["append_action"] = "OVERWRITE_IF_EXISTS_OR_ADD"  # type: ignore[assignment]
+    mutations: list[Json] = [{"append": deployment}]
+    if not route.is_page:
+        mutations.append(_NO_COOKIE)
     return {
         "name": f"deployment-{route.deployment}",
         # Only the API: a server's metrics and administration are no business of its clients.
-        "match": {"prefix": f"{route.prefix}/v1/"},
+        "match": {"prefix": f"{route.prefix}/" if route.is_page else f"{route.prefix}/v1/"},
         "route": {
-            "prefix_rewrite": "/v1/",
+            **({} if route.is_page else {"prefix_rewrite": "/v1/"}),
             "weighted_clusters": {"clusters": weighted},
             # No limit for the whole: an answer may be streamed for long.
             "timeout": "0s",
@@ -288,7 +331,7 @@ def _route(route: Route) -> Json:
         "typed_per_filter_config": {
             "envoy.filters.http.header_mutation": {
                 "@type": f"{_TYPES}extensions.filters.http.header_mutation.v3.HeaderMutationPerRoute",
-                "mutations": {"request_mutations": [{"append": deployment}]},
+                "mutations": {"request_mutations": mutations},
             }
         },
     }
@@ -296,12 +339,10 @@ def _route(route: Route) -> Json:
 
 def _nothing(*, authorize: bool = True) -> Json:
     """The end of the list. Where the portal is asked first, strangers cannot tell what is deployed here."""
-    unasked: Mapping[str, Any] = {
-        "typed_per_filter_config": {
-            "envoy.filters.http.ext_authz": {
-                "@type": f"{_TYPES}extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute",
-                "disabled": True,
-            }
+    asked = {
+        "envoy.filters.http.header_mutation": {
+            "@type": f"{_TYPES}extensions.filters.http.header_mutation.v3.HeaderMutationPerRoute",
+            "mutations": {"request_mutations": [_NO_COOKIE]},
         }
     }
     return {
@@ -314,7 +355,7 @@ def _nothing(*, authorize: bool = True) -> Json:
                 "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
             }
         ],
-        **({} if authorize else unasked),
+        "typed_per_filter_config": asked if authorize else _UNASKED,
     }
 
 

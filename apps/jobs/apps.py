@@ -20,4 +20,5 @@ class JobsConfig(AppConfig):
         streams.register_topic("devices", background.may_follow_job)
         streams.register_topic("draft", background.may_follow_draft)
         tenants.register_blocker("job", background.blockers)
+        tenants.register_blocker("board", background.board_blockers)
         notices.register_waiting(waiting.waiting_for)

@@ -13,6 +13,7 @@ from ulid import ULID
 
 from apps.accounts.scoping import TenantOwnedQuerySet
 from apps.accounts.types import Actor, Permission
+from apps.jobs.domain.boards import OVER, Stage
 from apps.jobs.domain.harvest import Harvest
 from apps.jobs.domain.losswatch import Finding, State
 from apps.jobs.domain.phases import FINAL, Phase, Wanted
@@ -228,6 +229,40 @@ class EventReader(models.Model):
     @property
     def state(self) -> Harvest:
         return Harvest(self.phase)
+
+
+class Board(models.Model):
+    """A TensorBoard that somebody opened for a job; at most one of a job has not ended. The row is the queue. Only
+    `services.boards` writes `phase`. `ip` is its pod's while it is ready; `until` when it ends at the latest."""
+
+    id = models.CharField(primary_key=True, max_length=26, default=new_job_id, editable=False)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
+    asked_by = models.ForeignKey("accounts.User", null=True, on_delete=models.PROTECT, related_name="+")
+    phase = models.CharField(max_length=8, default=Stage.ASKED, choices=[(s.value, s.value) for s in Stage])
+    reason = models.CharField(max_length=40, blank=True)
+    reason_params = models.JSONField(default=dict)
+    ip = models.CharField(max_length=45, blank=True)
+    created_at = models.DateTimeField(db_default=Now())
+    ready_at = models.DateTimeField(null=True)
+    used_at = models.DateTimeField(null=True)
+    until = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+    due_at = models.DateTimeField(null=True, db_default=Now())
+    lease_until = models.DateTimeField(null=True)
+    failures = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["job", "-id"], name="board_job"),
+            models.Index(fields=["due_at"], name="board_due", condition=Q(due_at__isnull=False)),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["job"], name="board_one_alive", condition=~Q(phase__in=sorted(OVER)))
+        ]
+
+    @property
+    def stage(self) -> Stage:
+        return Stage(self.phase)
 
 
 class DraftQuerySet(TenantOwnedQuerySet["Draft"]):

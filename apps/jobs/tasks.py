@@ -4,11 +4,12 @@ from celery import shared_task
 
 from apps.adapters.broker import send
 from apps.clusters import services as clusters
+from apps.jobs.reconcile.board import reconcile_board
 from apps.jobs.reconcile.draft import judge_draft
 from apps.jobs.reconcile.harvest import reconcile_events
 from apps.jobs.reconcile.job import reconcile_job
 from apps.jobs.reconcile.losswatch import watch_loss
-from apps.jobs.services import background, harvesting
+from apps.jobs.services import background, boards, harvesting
 from apps.jobs.services.losswatch import TASK
 
 
@@ -27,6 +28,12 @@ def watch_loss_task(job_id: str) -> None:
 def reconcile_events_task(job_id: str) -> None:
     if clusters.look(background.reader_rows(job_id), reconcile_events):
         send(harvesting.TASK, job_id)
+
+
+@shared_task(name=boards.TASK)
+def reconcile_board_task(board_id: str) -> None:
+    if clusters.look(background.board_rows(board_id), reconcile_board):
+        send(boards.TASK, board_id)
 
 
 @shared_task(name="jobs.dry_run")

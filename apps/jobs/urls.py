@@ -1,7 +1,18 @@
 from django.urls import path
 
-from apps.jobs import api, events_api, gpus_api, loss_api, points_api, readers_api, timeline_api, views, why_api
-from apps.jobs.views import eventdoor, readers
+from apps.jobs import (
+    api,
+    boards_api,
+    events_api,
+    gpus_api,
+    loss_api,
+    points_api,
+    readers_api,
+    timeline_api,
+    views,
+    why_api,
+)
+from apps.jobs.views import boards, eventdoor, readers
 
 app_name = "jobs"
 
@@ -18,6 +29,10 @@ urlpatterns = [
     path("jobs/<str:job_id>/clone", views.clone, name="clone"),
     path("jobs/<str:job_id>/register", views.register, name="register"),
     path("jobs/<str:job_id>/events", views.event_file, name="event-file"),
+    path("jobs/<str:job_id>/board", boards.board_open, name="board"),
+    path("jobs/<str:job_id>/board/end", boards.board_end, name="board-end"),
+    path("jobs/<str:job_id>/board/enter", boards.board_enter, name="board-enter"),
+    path("gateway/enter", boards.gateway_enter, name="gateway-enter"),
     path("jobs/<str:job_id>/watch", views.loss_watch, name="loss-watch"),
     path("jobs/<str:job_id>/watch/dismiss", views.loss_dismiss, name="loss-dismiss"),
     path("jobs/<str:job_id>/watch/again", views.loss_again, name="loss-again"),
@@ -56,6 +71,7 @@ api_patterns = [
     path("jobs/<str:pk>/points.csv", points_api.TableView.as_view(), name="job-points-csv"),
     path("jobs/<str:pk>/series", points_api.SeriesView.as_view(), name="job-series"),
     path("jobs/<str:pk>/events", events_api.EventsView.as_view(), name="job-events"),
+    path("jobs/<str:pk>/board", boards_api.BoardView.as_view(), name="job-board"),
     path("jobs/<str:pk>/gpus", gpus_api.GpusView.as_view(), name="job-gpus"),
     path("jobs/<str:pk>/why", why_api.WhyView.as_view(), name="job-why"),
     path("jobs/<str:pk>/timeline", timeline_api.TimelineView.as_view(), name="job-timeline"),

@@ -13,6 +13,7 @@ class ServingConfig(AppConfig):
         from apps.quotas import services as quotas
         from apps.serving import moves  # noqa: F401  (declares an action that the audit page must know)
         from apps.serving.domain import manifests
+        from apps.serving.reconcile import routes
         from apps.serving.services import background, messages, reading, waiting
         from apps.streams import services as streams
         from apps.tenants import services as tenants
@@ -28,6 +29,7 @@ class ServingConfig(AppConfig):
                 links=reading.links,
             )
         )
+        clusters.register_published(clusters.Published("", routes.routes))
         clusters.register_due("serving.reconcile_deployment", background.due_deployments)
         streams.register_topic("deployment", background.may_follow, background.tenant_of)
         quotas.register_live("deployment", background.live_subjects, background.subjects_on_nodes)

@@ -14,12 +14,12 @@ from apps.adapters.gateway import (
     AUTHORIZE_PATH,
     CLUSTERS,
     DEPLOYMENT_HEADER,
+    PORTAL,
     ROUTE_CONFIGURATION,
     ROUTES,
     SECRET_HEADER,
 )
 
-PORTAL = "portal"
 AUTHORIZE_SECONDS = 3
 HTTP = "envoy.extensions.filters.http"
 TYPES = "type.googleapis.com/envoy."
@@ -148,7 +148,8 @@ def _authorize(setup: Setup) -> Json:
         "failure_mode_allow": False,
         "status_on_error": {"code": 503},
         # Method, path, host and Authorization are passed by themselves; never a body, which holds what people wrote.
-        "allowed_headers": named("authorization", DEPLOYMENT_HEADER, "x-request-id", "x-forwarded-for"),
+        # Cookies are left of requests to pages alone: the routes to models take them away before.
+        "allowed_headers": named("authorization", "cookie", DEPLOYMENT_HEADER, "x-request-id", "x-forwarded-for"),
         "http_service": {
             "server_uri": {"uri": f"http://{host}:{port}", "cluster": PORTAL, "timeout": f"{AUTHORIZE_SECONDS}s"},
             "path_prefix": AUTHORIZE_PATH,

@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import redis
@@ -76,6 +77,7 @@ class Stack:
             "MAAS_ALLOWED_HOSTS": "127.0.0.1,localhost",
             "MAAS_STATIC_ROOT": str(self.home.root / "static"),
             "MAAS_STORAGE_DIR": str(self.home.root / "storage"),
+            "MAAS_TENSORBOARD_IMAGE": "maas/tensorboard:1" if find_spec("tensorboard") else "",
             "MAAS_LOG_FORMAT": "text",
             "MAAS_DEMO_KUBECONFIG": str(self.access.kubeconfig),
             "MAAS_DEMO_PEOPLE_FILE": str(people),

@@ -19,6 +19,13 @@ LINES: dict[tuple[str, str], str] = {
     ("api:cluster-source", "DELETE"): " 401  403   403  403  403  403  204  403",
     ("jobs:event-file", "POST"): "      302  404   403  302  302  403  302  404",
     ("api:job-events", "GET"): "        401  404   200   200  200   200  200  404",
+    ("jobs:board", "POST"): "           302  404   403  302  302  403  302  404",
+    ("jobs:board-end", "POST"): "       302  404   403  302  302  403  302  404",
+    ("jobs:board-enter", "GET"): "      302  404   302  302  302  302  302  404",
+    ("jobs:gateway-enter", "GET"): "    403  403   403  403  403  403  403  403",
+    ("api:job-board", "GET"): "         401  404   200  200  200  200  200  404",
+    ("api:job-board", "POST"): "        401  404   403  409  409  403  409  404",
+    ("api:job-board", "DELETE"): "      401  404   403  204  204  403  204  404",
     ("jobs:event-door", "GET"): "       401  401   401   401  401   401  401  401",
     ("jobs:event-door", "PUT"): "       401  401   401   401  401   401  401  401",
     ("jobs:event-door", "POST"): "      401  401   401   401  401   401  401  401",
@@ -39,5 +46,5 @@ def _job(made: Objects) -> list[Any]:
     return [made["measured"].pk]
 
 
-ARGS = {route: _job if "job" in route else _source for route, _method in LINES}
+ARGS = {route: _job if "job" in route else _source for route, _method in LINES if route != "jobs:gateway-enter"}
 BODIES: dict[str, Any] = {"clusters:source": lambda _made: {"url": "prometheus"}}

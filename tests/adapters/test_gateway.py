@@ -343,6 +343,31 @@ def test_the_portal_and_the_model_server_are_told_what_each_needs(envoy: Running
     assert "guess" not in asked.values()
 
 
+def test_a_page_is_reached_as_it_is_and_judged_by_its_cookie(envoy: Running) -> None:
+    """Such as a TensorBoard: no cookie goes beyond the portal, and the way in is the portal's own."""
+    server, model = envoy.server("page", names_itself), envoy.server("model", names_itself)
+    page = Route("board-1", "/team-a/board-1", (only(server),), is_page=True)
+    envoy.gateway.write([page, Route("7", "/team-a/chat", (only(model),))])
+    until(lambda: envoy.client.get("/team-a/board-1/").status_code == 200)
+    until(lambda: envoy.client.post(CHAT).status_code == 200)
+    envoy.portal.asked.clear()
+    server.asked.clear()
+    headers = {"Cookie": "maas-board-1=good", "X-Maas-Deployment": "board-2"}
+    assert envoy.client.get("/team-a/board-1/data/runs?a=b", headers=headers).json() == {"server": "page"}
+    [question], [asked] = envoy.portal.asked, server.asked
+    assert question[":path"] == f"{AUTHORIZE_PATH}/team-a/board-1/data/runs?a=b"
+    assert (question["cookie"], question["x-maas-deployment"]) == ("maas-board-1=good", "board-1")
+    assert asked[":path"] == "/team-a/board-1/data/runs?a=b"
+    assert not {"cookie", "authorization", "x-maas-gateway-secret"} & asked.keys()
+    assert envoy.client.get("/team-a/board-1/", headers={"Authorization": "Bearer 401"}).status_code == 401
+    assert envoy.client.get("/team-a/board-12/").status_code == 404
+    envoy.portal.asked.clear()
+    envoy.client.get("/team-a/board-1/enter?pass=p", headers={**headers, "Authorization": "Bearer 401"})
+    [entered] = envoy.portal.asked
+    assert entered[":path"] == "/gateway/enter?pass=p", "the portal is not asked about its own way in"
+    assert not {"cookie", "authorization", "x-maas-gateway-secret"} & entered.keys()
+
+
 @pytest.mark.parametrize("status", [401, 403, 404, 429])
 def test_whom_the_portal_refuses_is_told_so_in_its_words(envoy: Running, status: int) -> None:
     server = envoy.server("a", names_itself)

@@ -15,6 +15,7 @@ from apps.clusters.services.entering import (
     renew,
 )
 from apps.clusters.services.figures import pool_figures
+from apps.clusters.services.gateway import Published, Verdict, published_as, refresh_gateway, register_published
 from apps.clusters.services.lines import read_lines
 from apps.clusters.services.lookout import due, look, waiting
 from apps.clusters.services.maintenance import (
@@ -86,7 +87,9 @@ __all__ = [
     "PodReason",
     "PodSeen",
     "ProductSpace",
+    "Published",
     "Registration",
+    "Verdict",
     "WorkloadKind",
     "WorkloadObject",
     "WrongName",
@@ -114,10 +117,13 @@ __all__ = [
     "obstacles",
     "occupants_of",
     "pool_figures",
+    "published_as",
     "read_lines",
+    "refresh_gateway",
     "register_cluster",
     "register_due",
     "register_occupants",
+    "register_published",
     "register_workload",
     "remove",
     "renew",

@@ -14,6 +14,7 @@ Manifest = dict[str, Any]
 
 JOB_LABEL = "maas.portal/job"
 EVENTS_LABEL = "maas.portal/events"
+BOARD_LABEL = "maas.portal/board"
 TENANT_LABEL = "maas.portal/tenant"
 ATTEMPT_ANNOTATION = "volcano.sh/job-retry-count"
 """Volcano writes it on each pod: how often the job had been restarted when the pod was made."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from apps.jobs.domain.manifests import EVENTS_LABEL, TENANT_LABEL, Manifest, Place, object_name
+from apps.jobs.domain.manifests import BOARD_LABEL, EVENTS_LABEL, TENANT_LABEL, Manifest, Place, object_name
 from apps.jobs.domain.templates import CHECKPOINTS
 
 TOKENS = "/run/secrets/maas/events"
@@ -153,4 +153,45 @@ def reader_pod(job_id: str, place: Place, image: str, portal: str) -> Manifest:
         mounts=[{"name": "token", "mountPath": TOKENS, "readOnly": True}],
         volumes=[{"name": "token", "secret": {"secretName": name, "defaultMode": 0o440}}],
     )
+    return side_pod(pod, place)
+
+
+# --- TensorBoard ------------------------------------------------------------------------------------------------------
+
+BOARD_PORT = 6006
+SCRATCH = "/scratch"
+"""Where it notes that it runs. Not /tmp: on a machine that is its own cluster the image may lie below it."""
+
+
+def board_name(board_id: str) -> str:
+    """The name of a TensorBoard's pod, and of its part of the gateway's paths."""
+    return f"board-{board_id.lower()}"
+
+
+def board_pod(board_id: str, job_id: str, place: Place, image: str, prefix: str, seconds: int) -> Manifest:
+    """A TensorBoard of the job's volume below the path `prefix`. It listens at the pod's own address: a machine that
+    runs several pods has one for each."""
+    probe = {"httpGet": {"path": f"{prefix}/", "port": BOARD_PORT}, "periodSeconds": 2, "timeoutSeconds": 5}
+    pod = SidePod(
+        board_name(board_id),
+        BOARD_LABEL,
+        board_id,
+        job_id,
+        image,
+        {"cpu": "500m", "memory": "1Gi"},
+        seconds,
+        (f"--logdir={CHECKPOINTS}", "--host=$(POD_IP)", f"--port={BOARD_PORT}", f"--path_prefix={prefix}",
+         "--reload_interval=15", "--load_fast=false"),
+        mounts=[{"name": "scratch", "mountPath": SCRATCH}],
+        volumes=[{"name": "scratch", "emptyDir": {"sizeLimit": "256Mi"}}],
+        more={
+            "env": [
+                {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                {"name": "HOME", "value": SCRATCH},
+                {"name": "TMPDIR", "value": SCRATCH},
+            ],
+            "ports": [{"name": "http", "containerPort": BOARD_PORT, "protocol": "TCP"}],
+            "readinessProbe": probe,
+        },
+    )  # fmt: skip
     return side_pod(pod, place)

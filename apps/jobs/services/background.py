@@ -14,10 +14,11 @@ from django.utils.translation import ngettext
 from apps.accounts.types import Actor
 from apps.clusters import services as clusters
 from apps.jobs import moves
+from apps.jobs.domain.boards import OVER
 from apps.jobs.domain.lifecycle import failure
 from apps.jobs.domain.phases import Phase
 from apps.jobs.domain.podevents import end_reason
-from apps.jobs.models import Draft, EventReader, Job, JobRank
+from apps.jobs.models import Board, Draft, EventReader, Job, JobRank
 from apps.secrets import services as secrets
 from apps.streams.services import hint
 from apps.tenants.services import Blocker, Placement
@@ -50,6 +51,15 @@ def blockers(placement: Placement) -> list[Blocker]:
         return []
     text = ngettext("{n} job has not ended.", "{n} jobs have not ended.", n).format(n=n)
     return [Blocker(text, f"{reverse('jobs:list')}?tenant={placement.tenant.slug}&state=alive")]
+
+
+def board_blockers(placement: Placement) -> list[Blocker]:
+    """The same of TensorBoards that are open for jobs there."""
+    n = Board.objects.filter(job__placement_id=placement.pk).exclude(phase__in=OVER).count()
+    if not n:
+        return []
+    text = ngettext("{n} TensorBoard is open.", "{n} TensorBoards are open.", n).format(n=n)
+    return [Blocker(text, f"{reverse('jobs:list')}?tenant={placement.tenant.slug}")]
 
 
 def secret_uses(tenant_ids: Set[int]) -> list[secrets.Use]:
@@ -204,5 +214,27 @@ def waiting_readers(cluster_id: int) -> list[str]:
 def reader_rows(job_id: str) -> QuerySet[EventReader]:
     """The row of one job's event files, for a look at it."""
     return EventReader.objects.filter(pk=job_id).select_related(
+        "job__tenant", "job__placement__tenant", "job__placement__cluster"
+    )
+
+
+def due_boards() -> list[str]:
+    """Ids of TensorBoards to look at now."""
+    return clusters.due(Board.objects.all())
+
+
+def known_boards(ids: set[str]) -> set[str]:
+    """Those of some ids that have a row."""
+    return set(Board.objects.filter(pk__in=ids).values_list("pk", flat=True))
+
+
+def waiting_boards(cluster_id: int) -> list[str]:
+    """Ids of those that waited for a cluster which answers again."""
+    return clusters.waiting(Board.objects.filter(job__placement__cluster_id=cluster_id))
+
+
+def board_rows(board_id: str) -> QuerySet[Board]:
+    """The row of one TensorBoard, for a look at it."""
+    return Board.objects.filter(pk=board_id).select_related(
         "job__tenant", "job__placement__tenant", "job__placement__cluster"
     )

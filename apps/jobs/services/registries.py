@@ -10,7 +10,18 @@ from apps.clusters import services as clusters
 from apps.jobs import moves
 from apps.jobs.domain import manifests
 from apps.jobs.domain.phases import Phase
-from apps.jobs.services import background, harvesting, loss_words, losswatch, messages, podevents, readers, reading
+from apps.jobs.services import (
+    background,
+    board_words,
+    boards,
+    harvesting,
+    loss_words,
+    losswatch,
+    messages,
+    podevents,
+    readers,
+    reading,
+)
 from apps.notices import services as notices
 
 
@@ -43,6 +54,18 @@ def fill_clusters() -> None:
             objects=("v1", "Pod"),
         )
     )
+    clusters.register_workload(
+        clusters.WorkloadKind(
+            label=manifests.BOARD_LABEL,
+            task=boards.TASK,
+            topic=lambda board_id: f"board.{board_id}",
+            known=background.known_boards,
+            waiting=background.waiting_boards,
+            objects=("v1", "Pod"),
+        )
+    )
+    clusters.register_published(clusters.Published(boards.MARK, boards.routes, boards.judge))
+    clusters.register_due(boards.TASK, background.due_boards)
     clusters.register_due("jobs.reconcile_job", background.due_jobs)
     clusters.register_due(harvesting.TASK, background.due_readers)
 
@@ -53,6 +76,7 @@ def fill_words() -> None:
     audit.register_words("draft.begun", template=messages.template_name)
     audit.register_words("job.loss-tripped", why=loss_words.finding_text)
     audit.register_words("job.loss-set", watch=loss_words.preset_name)
+    audit.register_words("job.board-over", reason=board_words.reason_name)
     audit.register_target("log-reader", readers.TARGET)
     audit.register_system("reconcile", _("Job control"))
     audit.register_system("losswatch", _("Loss watch"))

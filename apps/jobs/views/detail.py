@@ -20,6 +20,7 @@ from apps.jobs.domain.phases import Phase, Wanted
 from apps.jobs.forms import WatchForm
 from apps.jobs.models import Job
 from apps.jobs.services import holding, loss_words
+from apps.jobs.services.board_words import board_view
 from apps.jobs.services.failing import causes_of
 from apps.jobs.services.gpus import by_rank, gpus_of
 from apps.jobs.services.harvest_words import event_files_of
@@ -52,7 +53,7 @@ def job_of(request: HttpRequest, job_id: str) -> Job:
 def detail(request: HttpRequest, job_id: str) -> HttpResponse:
     """The page, or what it asks for again: `?part=state` is its head and time line, `?part=steps` what of them moves
     with every step, `?part=tab&tab=…` one tab, `?part=ranks` the rows of one, `?part=gpus` its devices,
-    `?part=events` how its event files are read."""
+    `?part=events` how its event files are read, `?part=board` its TensorBoard."""
     job = job_of(request, job_id)
     tab = request.GET.get("tab", "")
     tab = tab if tab in TABS else TABS[0]
@@ -65,6 +66,10 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
             return render(request, "jobs/gpus.html", {"job": job, "gpus": gpus_of(job)})
         case "events":
             return render(request, "jobs/events.html", {"job": job, "events": event_files_of(job)})
+        case "board":
+            may_control = services.may_control(request.actor, job)
+            context = {"job": job, "tensorboard": board_view(job), "may_control": may_control}
+            return render(request, "jobs/board.html", context)
         case "ranks":
             return render(request, "jobs/tab.html#rows", _tab(request, job, "ranks"))
         case "tab":
@@ -75,6 +80,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
 def whole_page(request: HttpRequest, job: Job, tab: str) -> dict[str, Any]:
     """What the page shows with one of its tabs."""
     beside = {"log_words": streams.LOG_WORDS, "gpus": gpus_of(job), "events": event_files_of(job)}
+    beside["tensorboard"] = board_view(job)
     return _state(request, job) | _tab(request, job, tab) | beside
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,8 +9,9 @@ from pathlib import Path
 import structlog
 from django.conf import settings
 
-from apps.adapters.errors import Unavailable, outside_transaction
-from apps.adapters.gateway import ROUTES, Backend, Endpoint, Gateway, Route
+from apps.adapters.errors import Unavailable
+from apps.adapters.gateway import ROUTES, Backend, Endpoint, Route
+from apps.clusters import services as clusters
 from apps.serving.domain.phases import Phase, Wanted
 from apps.serving.models import Deployment, Replica
 from apps.serving.services import reading
@@ -19,11 +19,6 @@ from apps.serving.services import reading
 log = structlog.get_logger(__name__)
 
 WEIGHT = 100
-
-
-@functools.cache
-def gateway(folder: str, hosts: tuple[str, ...]) -> Gateway:
-    return Gateway(Path(folder), hosts)
 
 
 def keep_routes(deployment: Deployment) -> bool:
@@ -39,9 +34,8 @@ def keep_routes(deployment: Deployment) -> bool:
     is_there = (Path(settings.GATEWAY_DIR) / ROUTES).exists()
     if now == deployment.routed and is_there and not deployment.route_again:
         return False
-    outside_transaction()
     try:
-        again = gateway(settings.GATEWAY_DIR, tuple(settings.GATEWAY_HOSTS)).refresh(routes)
+        again = clusters.refresh_gateway()
     except Unavailable as error:
         log.error("routes_unwritten", deployment=deployment.pk, error=error.text)
         again = True

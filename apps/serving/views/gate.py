@@ -1,4 +1,5 @@
-"""What the gateway asks of each request before it reaches a model (Envoy's ext_authz)."""
+"""What the gateway asks of each request before it reaches what is published (Envoy's ext_authz): models are judged
+here, anything else by whoever published it."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from django.views.decorators.http import require_http_methods
 
 from apps.accounts.scoping import public
 from apps.adapters.gateway import DEPLOYMENT_HEADER, SECRET_HEADER
+from apps.clusters import services as clusters
 from apps.serving import services
 from apps.serving.services import Answer, Verdict
 
@@ -31,13 +33,17 @@ WORDS: dict[Answer, tuple[str, str, str]] = {
 
 @public
 @csrf_exempt
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def authorize(request: HttpRequest, path: str) -> HttpResponse:
     """200 lets the request of the gateway's client through; 4xx is what the client is answered."""
     shown = request.headers.get(SECRET_HEADER, "")
     if not settings.GATEWAY_SECRET or not constant_time_compare(shown, settings.GATEWAY_SECRET):
         return HttpResponse("Only the gateway asks here.\n", status=403, content_type="text/plain")
-    verdict = services.authorize(request.headers.get("Authorization", ""), request.headers.get(DEPLOYMENT_HEADER, ""))
+    target = request.headers.get(DEPLOYMENT_HEADER, "")
+    if (other := clusters.published_as(target)) and other.judge:
+        told = other.judge(target, request.COOKIES)
+        return HttpResponse(told.text, status=told.code, content_type="text/plain; charset=utf-8")
+    verdict = services.authorize(request.headers.get("Authorization", ""), target)
     if verdict.answer is Answer.LET_IN:
         response = HttpResponse(status=200, content_type="text/plain")
     else:
