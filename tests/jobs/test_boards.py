@@ -240,3 +240,12 @@ def test_one_that_is_ended_while_it_starts_goes(asked: Board) -> None:
     step(board)
     assert not is_there(board)
     assert step(board).due_at is None
+
+
+def test_a_tenant_that_leaves_takes_it_along(asked: Board) -> None:
+    board = step(asked)
+    board.job.placement.state = board.job.placement.State.LEAVING
+    board.job.placement.save()
+    board = step(board)
+    assert (board.stage, board.reason) == (Stage.ENDED, "board.leaving")
+    assert step(board).due_at is None

@@ -448,6 +448,17 @@ def test_what_is_gone_and_what_is_away_are_told_apart(running: Job) -> None:
     assert (row.state, row.reason) == (Harvest.FAILED, "events.no-volume")
 
 
+def test_a_tenant_that_leaves_is_not_waited_for(running: Job) -> None:
+    """Nor is its cluster asked, which may be gone by then."""
+    running.placement.cluster.server = "http://127.0.0.1:1"
+    running.placement.cluster.save()
+    running.placement.state = running.placement.State.LEAVING
+    running.placement.save()
+    row = step(running)
+    assert (row.state, row.reason, row.failures) == (Harvest.FAILED, "events.leaving", 0)
+    assert step(running).due_at is None
+
+
 def test_something_else_of_that_name_is_left_alone(running: Job) -> None:
     cluster = Cluster(running)
     body: dict[str, Any] = {

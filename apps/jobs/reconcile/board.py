@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from apps.adapters.errors import NotFound, Refused, Unavailable
 from apps.adapters.kubernetes import objects
-from apps.adapters.kubernetes.answers import AccountMissing, RightMissing
+from apps.adapters.kubernetes.answers import RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
 from apps.clusters import services as clusters
 from apps.clusters.services.connect import connect, connect_for
@@ -36,6 +36,10 @@ class ForeignObject(Exception):
 
 def reconcile_board(board: Board) -> timedelta | None:
     """Take one repeatable step; any worker may take it twice. Returns when to look again, None for never."""
+    if not board.job.placement.is_standing:  # what is left there goes with the tenant's namespace
+        if board.stage not in OVER:
+            boards.note(board, Stage.ENDED, reason="board.leaving")
+        return None
     try:
         again = _step(board)
         if board.failures:
@@ -44,9 +48,6 @@ def reconcile_board(board: Board) -> timedelta | None:
     except Unavailable as error:
         return _wait(board, error, "board.waits-secrets" if error.system == "secrets" else "board.waits-cluster")
     except RightMissing as error:
-        if isinstance(error, AccountMissing) and not board.job.placement.is_standing:
-            boards.note(board, Stage.ENDED, reason="board.leaving")
-            return None  # what was left here goes with its namespace
         return _wait(board, error, "board.waits-right")
     except ForeignObject:
         boards.note(board, Stage.FAILED, reason="board.name-taken")

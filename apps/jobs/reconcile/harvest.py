@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from apps.adapters.errors import NotFound, Refused, Unavailable
 from apps.adapters.kubernetes import objects
-from apps.adapters.kubernetes.answers import AccountMissing, RightMissing
+from apps.adapters.kubernetes.answers import RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
 from apps.clusters.services.connect import connect, connect_for
 from apps.jobs.domain import manifests, sidepods
@@ -36,7 +36,9 @@ class ForeignObject(Exception):
 
 def reconcile_events(reader: EventReader) -> timedelta | None:
     """Take one repeatable step; any worker may take it twice. Returns when to look again, None for never."""
-    place = reader.job.placement
+    if not reader.job.placement.is_standing:  # the tenant is leaving, and what is left there goes with its namespace
+        harvesting.give_up(reader, "events.leaving")
+        return None
     try:
         again = _step(reader)
         if reader.failures:
@@ -45,8 +47,6 @@ def reconcile_events(reader: EventReader) -> timedelta | None:
     except Unavailable as error:
         return _wait(reader, error, f"events.waits-{error.system}")
     except RightMissing as error:
-        if isinstance(error, AccountMissing) and not place.is_standing:
-            return None  # the tenant is leaving, and what was left here goes with its namespace
         return _wait(reader, error, "events.waits-right")
     except ForeignObject:
         harvesting.give_up(reader, "events.name-taken")

@@ -28,6 +28,7 @@ REASONS: dict[str, Promise] = {
     ),
     "events.no-volume": _("The volume {claim} is not in the tenant's namespace any more: there is nothing to read."),
     "events.name-taken": _("Something else in the cluster has the name of the pod that would read them."),
+    "events.leaving": _("The tenant is leaving the cluster."),
     "events.refused": _("The cluster refused the pod that would read them: {text}"),
     "events.pod-gone": _("The pod that read them was deleted in the cluster; another one is sent."),
     "events.pod-ended": _("The pod that read them ended without a word (exit code {code}); another one is sent."),
