@@ -127,7 +127,8 @@ class Stack:
         uvicorn += ["--ws=maasportal.sockets:Sockets"]
         # A frame would be compressed for each page anew, and each page keep its own window of what went before.
         uvicorn += ["--ws-per-message-deflate=false"]
-        worker = ["-A", "maasportal", "worker", "--pool=threads", "--concurrency=4", "--hostname=demo@%h"]
+        # A look waits for the API server more than it computes; after an outage thousands of looks do.
+        worker = ["-A", "maasportal", "worker", "--pool=threads", "--concurrency=8", "--hostname=demo@%h"]
         worker += ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel=INFO"]
 
         def own(name: str, label: str, command: tuple[str, ...], check: Callable[[], None] | None) -> Program:
