@@ -15,8 +15,9 @@ from redis import Redis, RedisError
 
 log = structlog.get_logger(__name__)
 
-AGAIN_SECONDS = 60
-"""A message that nobody took up for so long may be sent once more: it may be lost."""
+AGAIN_SECONDS = 600
+"""A message that nobody took up for so long may be sent once more: it may be lost. Workers that fall behind by more
+than this find each row in the queue again and again."""
 MARK = "waits"
 ASKED, SEEN = 0, 3
 """Priorities, the lower taken up first: what somebody waits for, and what a cluster has told of rows that are on their

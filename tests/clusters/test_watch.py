@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from django.utils import timezone
 
+from apps.adapters.broker import ASKED, SEEN
 from apps.adapters.kubernetes import object_path
 from apps.adapters.kubernetes.stream import StreamReader
 from apps.clusters import services
@@ -427,4 +428,19 @@ async def test_wakes_are_gathered_and_not_repeated(monkeypatch: pytest.MonkeyPat
     wakes.add("t", 1)
     await asyncio.sleep(0.15)
     assert sorted(sent) == [("t", 1), ("t", 1), ("t", 2)]
+    task.cancel()
+
+
+async def test_what_is_asked_for_keeps_its_place_whoever_tells_of_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that has not gone in yet and tries again must not stand behind the looks at thousands that have."""
+    sent: dict[Any, int] = {}
+    monkeypatch.setattr("apps.clusters.watch.wakes.send", lambda _task, row, priority: sent.update({row: priority}))
+    wakes = Wakes()
+    wakes.add_due("t", [1], asked=True)
+    wakes.add_due("t", [1, 2])
+    wakes.add("t", 1)
+    wakes.add("t", 2)
+    task = asyncio.create_task(wakes.run())
+    await asyncio.sleep(0.15)
+    assert sent == {1: ASKED, 2: SEEN}
     task.cancel()

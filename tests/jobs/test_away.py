@@ -17,6 +17,7 @@ from apps.jobs.domain.phases import Phase
 from apps.jobs.models import Job
 from apps.jobs.services import background
 from apps.tenants.models import Placement
+from tests import factories
 from tests.factories import DOCUMENT, World
 from tests.messages import Messages, own_queue
 
@@ -114,6 +115,13 @@ def test_a_cluster_that_went_away_again_meanwhile_wakes_it_the_next_time(away: W
         elsewhere(comes_and_goes)
     assert (messages(), due(job)) == (0, False)
     assert answer(away) == [job.pk]
+
+
+def test_a_job_that_has_not_gone_in_yet_is_swept_before_those_that_have(world: World) -> None:
+    waits = submit(world)
+    factories.job(world.scientist, world.place, phase=Phase.WAITING)
+    assert clusters.first_sweeps()["jobs.reconcile_job"]() == [waits.pk]
+    assert len(background.due_jobs()) == 2
 
 
 def test_the_same_key_again_is_the_same_waiting_job(away: World, messages: Messages) -> None:

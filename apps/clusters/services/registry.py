@@ -159,6 +159,7 @@ class WorkloadKind:
 
 _workloads: dict[str, WorkloadKind] = {}
 _due: dict[str, Callable[[], Iterable[Id]]] = {}
+_due_first: dict[str, Callable[[], Iterable[Id]]] = {}
 _owners: list[Callable[[Actor], Owners]] = []
 
 
@@ -173,11 +174,18 @@ def workloads() -> tuple[WorkloadKind, ...]:
     return tuple(_workloads.values())
 
 
-def register_due(task: str, sweep: Callable[[], Iterable[Id]]) -> None:
-    """`sweep` returns ids of rows to look at now; `task` is woken with each. Asked every second."""
+def register_due(task: str, sweep: Callable[[], Iterable[Id]], first: Callable[[], Iterable[Id]] | None = None) -> None:
+    """`sweep` returns ids of rows to look at now; `task` is woken with each. Asked every second. `first` returns those
+    of them that somebody waits for."""
     if task in _due:
         raise ValueError(f"Due rows of {task} are registered twice.")
     _due[task] = sweep
+    if first is not None:
+        _due_first[task] = first
+
+
+def first_sweeps() -> Mapping[str, Callable[[], Iterable[Id]]]:
+    return dict(_due_first)
 
 
 def due_sweeps() -> Mapping[str, Callable[[], Iterable[Id]]]:

@@ -17,7 +17,7 @@ from apps.clusters.models import Cluster
 from apps.clusters.services import lease
 from apps.clusters.services.connect import Address, address, endpoint
 from apps.clusters.services.lease import LeaseLost
-from apps.clusters.services.registry import Id, due_sweeps
+from apps.clusters.services.registry import Id, due_sweeps, first_sweeps
 from apps.clusters.watch import keep
 from apps.clusters.watch.cluster import ClusterWatch
 from apps.clusters.watch.database import Writer, in_own_thread, in_thread
@@ -91,9 +91,10 @@ async def _keep_lease(holder: str, epoch: int) -> None:
 async def _wake_due(wakes: Wakes) -> None:
     """The only clock: asks each app every second which of its rows are due."""
     while True:
-        for task, sweep in due_sweeps().items():
+        first = [(task, sweep, True) for task, sweep in first_sweeps().items()]
+        for task, sweep, asked in [*first, *((task, sweep, False) for task, sweep in due_sweeps().items())]:
             try:
-                wakes.add_due(task, await in_thread(_listed, sweep))
+                wakes.add_due(task, await in_thread(_listed, sweep), asked=asked)
             except DatabaseError as error:
                 log.warning("due_unasked", task=task, error=str(error)[:200])
         await asyncio.sleep(DUE_SECONDS)

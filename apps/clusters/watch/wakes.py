@@ -31,14 +31,14 @@ class Wakes:
         self._waiting[task, row_id] = ASKED if asked else known
         self._any.set()
 
-    def add_due(self, task: str, row_ids: list[Id]) -> None:
+    def add_due(self, task: str, row_ids: list[Id], *, asked: bool = False) -> None:
         """Wake rows that are due, unless they were just woken for the same reason."""
         now = time.monotonic()
         self._due_sent = {wake: at for wake, at in self._due_sent.items() if now - at < REPEAT_SECONDS}
         for row_id in row_ids:
             if (task, row_id) not in self._due_sent:
                 self._due_sent[task, row_id] = now
-                self.add(task, row_id)
+                self.add(task, row_id, asked=asked)
 
     async def run(self) -> None:
         while True:

@@ -33,6 +33,11 @@ def due_jobs() -> list[str]:
     return clusters.due(Job.objects.for_system())
 
 
+def due_accepted() -> list[str]:
+    """Those of them that have not gone in yet."""
+    return clusters.due(Job.objects.for_system().filter(phase=Phase.SUBMITTED))
+
+
 def known_jobs(ids: set[str]) -> set[str]:
     """Those of some ids that are jobs of ours; objects of others are orphans."""
     return set(Job.objects.for_system().filter(pk__in=ids).values_list("pk", flat=True))

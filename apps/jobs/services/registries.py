@@ -66,7 +66,7 @@ def fill_clusters() -> None:
     )
     clusters.register_published(clusters.Published(boards.MARK, boards.routes, boards.judge))
     clusters.register_due(boards.TASK, background.due_boards)
-    clusters.register_due("jobs.reconcile_job", background.due_jobs)
+    clusters.register_due("jobs.reconcile_job", background.due_jobs, background.due_accepted)
     clusters.register_due(harvesting.TASK, background.due_readers)
 
 
