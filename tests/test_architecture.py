@@ -115,7 +115,7 @@ SEEDED = {
     "apps/jobs/moves.py": ("import kubernetes", "Only adapters import the SDKs"),
     "apps/tenants/services.py": ("import maasportal.health", "Nobody imports the wiring"),
     "apps/localcluster/volcano/__init__.py": ("import apps.localcluster.nodeagent", "The rooms of the small cluster"),
-    "apps/jobs/api.py": ("import apps.clusters.services.connect", "Nothing on the web's side"),
+    "apps/jobs/api/jobs.py": ("import apps.clusters.services.connect", "Nothing on the web's side"),
     "apps/jobs/oddity.py": ("", "Inside an app"),
     "apps/newcomer/__init__.py": ("", "Apps import downwards only"),
 }

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from apps.clusters import api, fleet_api, sources_api, views
+from apps.clusters import api, views
 from apps.clusters.views import accelerators, fleet, sources
 
 app_name = "clusters"
@@ -21,14 +21,14 @@ urlpatterns = [
 ]
 
 api_patterns = [
-    path("clusters", api.ClustersView.as_view(), name="clusters"),
-    path("clusters/<slug:slug>", api.ClusterView.as_view(), name="cluster"),
-    path("clusters/<slug:slug>/credential", api.CredentialView.as_view(), name="cluster-credential"),
-    path("clusters/<slug:slug>/check", api.CheckView.as_view(), name="cluster-check"),
-    path("clusters/<slug:slug>/maintenance", api.MaintenanceView.as_view(), name="cluster-maintenance"),
-    path("clusters/<slug:slug>/profile", api.ProfileView.as_view(), name="cluster-profile"),
-    path("clusters/<slug:slug>/remove", api.RemoveView.as_view(), name="cluster-remove"),
-    path("clusters/<slug:slug>/sources/<slug:kind>", sources_api.SourceView.as_view(), name="cluster-source"),
+    path("clusters", api.clusters.ClustersView.as_view(), name="clusters"),
+    path("clusters/<slug:slug>", api.clusters.ClusterView.as_view(), name="cluster"),
+    path("clusters/<slug:slug>/credential", api.clusters.CredentialView.as_view(), name="cluster-credential"),
+    path("clusters/<slug:slug>/check", api.clusters.CheckView.as_view(), name="cluster-check"),
+    path("clusters/<slug:slug>/maintenance", api.clusters.MaintenanceView.as_view(), name="cluster-maintenance"),
+    path("clusters/<slug:slug>/profile", api.clusters.ProfileView.as_view(), name="cluster-profile"),
+    path("clusters/<slug:slug>/remove", api.clusters.RemoveView.as_view(), name="cluster-remove"),
+    path("clusters/<slug:slug>/sources/<slug:kind>", api.sources.SourceView.as_view(), name="cluster-source"),
 ]
 
 fleet_patterns = (
@@ -46,9 +46,9 @@ fleet_patterns = (
 )
 
 fleet_api_patterns = [
-    path("fleet", fleet_api.FleetView.as_view(), name="fleet"),
-    path("clusters/<slug:slug>/queues", fleet_api.QueuesView.as_view(), name="cluster-queues"),
-    path("nodes", fleet_api.NodesView.as_view(), name="nodes"),
-    path("accelerators", fleet_api.AcceleratorsView.as_view(), name="accelerators"),
-    path("accelerators/<slug:slug>", fleet_api.AcceleratorView.as_view(), name="accelerator"),
+    path("fleet", api.fleet.FleetView.as_view(), name="fleet"),
+    path("clusters/<slug:slug>/queues", api.fleet.QueuesView.as_view(), name="cluster-queues"),
+    path("nodes", api.fleet.NodesView.as_view(), name="nodes"),
+    path("accelerators", api.fleet.AcceleratorsView.as_view(), name="accelerators"),
+    path("accelerators/<slug:slug>", api.fleet.AcceleratorView.as_view(), name="accelerator"),
 ]

@@ -1,17 +1,6 @@
 from django.urls import path
 
-from apps.jobs import (
-    api,
-    boards_api,
-    events_api,
-    gpus_api,
-    loss_api,
-    points_api,
-    readers_api,
-    timeline_api,
-    views,
-    why_api,
-)
+from apps.jobs import api, views
 from apps.jobs.views import boards, eventdoor, readers
 
 app_name = "jobs"
@@ -58,28 +47,28 @@ reader_patterns = (
 )
 
 api_patterns = [
-    path("log-readers", readers_api.ReadersView.as_view(), name="log-readers"),
-    path("log-readers/try", readers_api.TryView.as_view(), name="log-readers-try"),
-    path("log-readers/<int:pk>", readers_api.ReaderView.as_view(), name="log-reader"),
-    path("jobs", api.JobsView.as_view(), name="jobs"),
-    path("jobs/<str:pk>", api.JobView.as_view(), name="job"),
-    path("jobs/<str:pk>/ranks", api.RanksView.as_view(), name="job-ranks"),
-    path("jobs/<str:pk>/manifests", api.ManifestsView.as_view(), name="job-manifests"),
-    path("jobs/<str:pk>/log", api.LogView.as_view(), name="job-log"),
-    path("jobs/<str:pk>/log/text", api.LogTextView.as_view(), name="job-log-text"),
-    path("jobs/<str:pk>/points", points_api.PointsView.as_view(), name="job-points"),
-    path("jobs/<str:pk>/points.csv", points_api.TableView.as_view(), name="job-points-csv"),
-    path("jobs/<str:pk>/series", points_api.SeriesView.as_view(), name="job-series"),
-    path("jobs/<str:pk>/events", events_api.EventsView.as_view(), name="job-events"),
-    path("jobs/<str:pk>/board", boards_api.BoardView.as_view(), name="job-board"),
-    path("jobs/<str:pk>/gpus", gpus_api.GpusView.as_view(), name="job-gpus"),
-    path("jobs/<str:pk>/why", why_api.WhyView.as_view(), name="job-why"),
-    path("jobs/<str:pk>/timeline", timeline_api.TimelineView.as_view(), name="job-timeline"),
-    path("jobs/<str:pk>/causes", loss_api.CausesView.as_view(), name="job-causes"),
-    path("jobs/<str:pk>/watch", loss_api.WatchView.as_view(), name="job-watch"),
-    path("jobs/<str:pk>/watch/dismiss", loss_api.DismissView.as_view(), name="job-watch-dismiss"),
-    path("jobs/<str:pk>/stop", api.StopView.as_view(), name="job-stop"),
-    path("jobs/<str:pk>/suspend", api.SuspendView.as_view(), name="job-suspend"),
-    path("jobs/<str:pk>/resume", api.ResumeView.as_view(), name="job-resume"),
-    path("jobs/<str:pk>/register", api.RegisterView.as_view(), name="job-register"),
+    path("log-readers", api.readers.ReadersView.as_view(), name="log-readers"),
+    path("log-readers/try", api.readers.TryView.as_view(), name="log-readers-try"),
+    path("log-readers/<int:pk>", api.readers.ReaderView.as_view(), name="log-reader"),
+    path("jobs", api.jobs.JobsView.as_view(), name="jobs"),
+    path("jobs/<str:pk>", api.jobs.JobView.as_view(), name="job"),
+    path("jobs/<str:pk>/ranks", api.jobs.RanksView.as_view(), name="job-ranks"),
+    path("jobs/<str:pk>/manifests", api.jobs.ManifestsView.as_view(), name="job-manifests"),
+    path("jobs/<str:pk>/log", api.jobs.LogView.as_view(), name="job-log"),
+    path("jobs/<str:pk>/log/text", api.jobs.LogTextView.as_view(), name="job-log-text"),
+    path("jobs/<str:pk>/points", api.points.PointsView.as_view(), name="job-points"),
+    path("jobs/<str:pk>/points.csv", api.points.TableView.as_view(), name="job-points-csv"),
+    path("jobs/<str:pk>/series", api.points.SeriesView.as_view(), name="job-series"),
+    path("jobs/<str:pk>/events", api.events.EventsView.as_view(), name="job-events"),
+    path("jobs/<str:pk>/board", api.boards.BoardView.as_view(), name="job-board"),
+    path("jobs/<str:pk>/gpus", api.gpus.GpusView.as_view(), name="job-gpus"),
+    path("jobs/<str:pk>/why", api.why.WhyView.as_view(), name="job-why"),
+    path("jobs/<str:pk>/timeline", api.timeline.TimelineView.as_view(), name="job-timeline"),
+    path("jobs/<str:pk>/causes", api.loss.CausesView.as_view(), name="job-causes"),
+    path("jobs/<str:pk>/watch", api.loss.WatchView.as_view(), name="job-watch"),
+    path("jobs/<str:pk>/watch/dismiss", api.loss.DismissView.as_view(), name="job-watch-dismiss"),
+    path("jobs/<str:pk>/stop", api.jobs.StopView.as_view(), name="job-stop"),
+    path("jobs/<str:pk>/suspend", api.jobs.SuspendView.as_view(), name="job-suspend"),
+    path("jobs/<str:pk>/resume", api.jobs.ResumeView.as_view(), name="job-resume"),
+    path("jobs/<str:pk>/register", api.jobs.RegisterView.as_view(), name="job-register"),
 ]

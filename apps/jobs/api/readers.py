@@ -42,7 +42,7 @@ class ReadersView(GenericAPIView[LogPattern]):
     def get(self, request: Request) -> Response:
         """The readers that operators added, by name."""
         _actor(request).require(Permission.LOG_READERS_VIEW, target="log-readers")
-        return Response(ReaderSerializer(LogPattern.objects.all(), many=True).data)
+        return Response(ReaderSerializer(LogPattern.objects.select_related("changed_by"), many=True).data)
 
     @extend_schema(operation_id="add_log_reader", responses={201: ReaderSerializer})
     def post(self, request: Request) -> Response:

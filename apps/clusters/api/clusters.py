@@ -43,7 +43,7 @@ class CheckSerializer(serializers.Serializer[Check]):
     key = serializers.CharField(help_text="As the page shows them: token, reach, identity, …")
     state = serializers.CharField(help_text="passed, warned, failed or absent.")
     text = serializers.SerializerMethodField(help_text="What was found and what to do next.")
-    raw = serializers.CharField(source="text", help_text="The cluster's own words.")  # type: ignore[assignment]
+    raw = serializers.CharField(source="text", help_text="The cluster's own words.")
 
     @extend_schema_field(str)
     def get_text(self, check: Check) -> str:
