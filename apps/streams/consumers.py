@@ -36,6 +36,8 @@ log = structlog.get_logger(__name__)
 TOPICS_LIMIT = 32
 MESSAGE_LIMIT = 4096
 RETRY_SECONDS = 1.0
+DOOR_SECONDS = 0.25
+"""A page whose person the provider must be asked about does not keep others at the door for longer."""
 
 BAD, SIGN_IN, FORBIDDEN, LATER = 4400, 4401, 4403, 1013
 CODES = {Verdict.NOBODY: SIGN_IN, Verdict.MAY_NOT: FORBIDDEN}
@@ -93,24 +95,36 @@ class Page:
     async def run(self, session_key: str, receive: Receive) -> None:
         """From the handshake to the end."""
         await receive()
-        await self._send({"type": "websocket.accept"})
-        if not session_key:
-            await self._close(SIGN_IN)
-            return
-        self._visit = self._lobby.enter(self, session_key)
+        allowed: asyncio.Task[bool] | None = None
         try:
-            await self._lobby.ready()
-            if await self._may():
+            async with self._lobby.door:
+                await self._send({"type": "websocket.accept"})
+                if not session_key:
+                    await self._close(SIGN_IN)
+                    return
+                self._visit = self._lobby.enter(self, session_key)
+                allowed = asyncio.create_task(self._let_in())
+                await asyncio.wait([allowed], timeout=DOOR_SECONDS)
+            if await allowed:
                 while (message := await receive())["type"] == "websocket.receive":
                     await self._take(message.get("text"))
         finally:
             self._gone = True
-            for topic, follow in self._follows.items():
-                if follow:
-                    self._hub.leave(self, topic)
-            self._lobby.leave(self, self._visit)
-            if self._sending:
-                self._sending.cancel()
+            if allowed:
+                allowed.cancel()
+                self._leave()
+
+    def _leave(self) -> None:
+        for topic, follow in self._follows.items():
+            if follow:
+                self._hub.leave(self, topic)
+        self._lobby.leave(self, self._visit)
+        if self._sending:
+            self._sending.cancel()
+
+    async def _let_in(self) -> bool:
+        await self._lobby.ready()
+        return await self._may()
 
     async def _may(self, topic: str = "") -> bool:
         """Whether the page may go on, or follow this; else it is closed."""

@@ -55,7 +55,7 @@ def gateway_enter(request: HttpRequest) -> HttpResponse:
     found = boards.admit(request.GET.get("pass", ""))
     if found is None:
         return HttpResponse(
-            "This link is over. Open the TensorBoard from the job's page in the portal again.\n",
+            _("This link is over. Open the TensorBoard from the job's page in the portal again.") + "\n",
             status=403,
             content_type="text/plain; charset=utf-8",
         )

@@ -29,6 +29,7 @@ log = structlog.get_logger(__name__)
 RECHECK_SECONDS = 30.0
 SEND_SECONDS = 5.0
 TICK_SECONDS = 1.0
+LET_IN_AT_ONCE = 16
 PAGES_AT_ONCE = 50
 """So many are told something before others get their turn."""
 
@@ -74,6 +75,8 @@ class Lobby:
         self._tasks: list[asyncio.Task[None]] = []
         self._looks: set[asyncio.Task[None]] = set()
         self._hearing = asyncio.Event()
+        self.door = asyncio.Semaphore(LET_IN_AT_ONCE)
+        """When all pages come back together, who asks for something else is not to wait for all of them."""
 
     # --- pages come and go ------------------------------------------------------------------------------------------
 
