@@ -9,7 +9,7 @@ import structlog
 from django.conf import settings
 from django.utils import timezone
 
-from apps.adapters.errors import NotFound, Refused, Unavailable
+from apps.adapters.errors import Refused, Unavailable
 from apps.adapters.kubernetes import objects
 from apps.adapters.kubernetes.answers import RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
@@ -19,6 +19,8 @@ from apps.jobs.domain import manifests, sidepods
 from apps.jobs.domain.boards import OVER, Stage, why_over
 from apps.jobs.domain.sidepods import read_pod
 from apps.jobs.models import Board
+from apps.jobs.reconcile import beside
+from apps.jobs.reconcile.job import ForeignObject
 from apps.jobs.services import boards, reading
 from apps.tenants import services as tenants
 
@@ -28,10 +30,6 @@ LOOK_AGAIN = timedelta(seconds=30)
 SOON = timedelta(seconds=1)
 STARTING_AGAIN = timedelta(seconds=3)
 LONGEST = timedelta(seconds=10)
-
-
-class ForeignObject(Exception):
-    """Something without our label has the pod's name; it is not ours to change or to delete."""
 
 
 def reconcile_board(board: Board) -> timedelta | None:
@@ -64,11 +62,12 @@ def _step(board: Board) -> timedelta | None:
     job = board.job
     eye = connect(job.placement.cluster)
     hand = connect_for(job.placement.cluster, tenants.account_of(job.tenant.slug))
-    pod = _pod(eye, board)
+    name = sidepods.board_name(board.pk)
+    pod = beside.find(eye, job.placement.namespace, name, (manifests.BOARD_LABEL, board.pk))
     if board.stage in OVER:
         again = clusters.refresh_gateway() if settings.GATEWAY_DIR else False  # nobody is sent there any more
         if pod is not None:
-            _delete(hand, board, pod)
+            beside.take_away(hand, pod)
             return SOON
         return LOOK_AGAIN if again else None
     if pod is None:
@@ -78,14 +77,9 @@ def _step(board: Board) -> timedelta | None:
 
 def _send(hand: KubeApi, board: Board) -> timedelta | None:
     job = board.job
+    if code := beside.why_unreadable(hand, job):
+        return _end(board, Stage.FAILED, f"board.{code}")
     place = reading.place(job.placement)
-    try:
-        claim = hand.get(objects.path(objects.VOLUME_CLAIM, place.namespace, manifests.object_name(job.pk)))
-    except NotFound:
-        return _end(board, Stage.FAILED, "board.no-volume")
-    modes = set((claim.get("spec") or {}).get("accessModes") or ())
-    if not job.state.is_final and not modes & {"ReadWriteMany", "ReadOnlyMany"}:
-        return _end(board, Stage.FAILED, "board.one-at-a-time")
     seconds = max(60, int((board.until - timezone.now()).total_seconds()) + 600)
     prefix = boards.prefix_of(board)
     pod = sidepods.board_pod(board.pk, job.pk, place, settings.TENSORBOARD_IMAGE, prefix, seconds)
@@ -122,23 +116,6 @@ def _end(board: Board, stage: Stage, reason: str, **params: Any) -> timedelta:
     return timedelta(0)
 
 
-def _pod(api: KubeApi, board: Board) -> objects.Object | None:
-    path = objects.path(objects.POD, board.job.placement.namespace, sidepods.board_name(board.pk))
-    try:
-        found = api.get(path)
-    except NotFound:
-        return None
-    if (found["metadata"].get("labels") or {}).get(manifests.BOARD_LABEL) != board.pk:
-        raise ForeignObject(path)
-    return found
-
-
-def _delete(api: KubeApi, board: Board, pod: objects.Object) -> None:
-    if not pod["metadata"].get("deletionTimestamp"):
-        path = objects.path(objects.POD, board.job.placement.namespace, sidepods.board_name(board.pk))
-        api.delete(path, uid=pod["metadata"]["uid"])
-
-
 def _wait(board: Board, error: Unavailable | RightMissing, code: str) -> timedelta:
     """Keep it, say what it waits for, and try again: soon at first, at most LONGEST apart."""
     failures = board.failures + 1
@@ -148,5 +125,4 @@ def _wait(board: Board, error: Unavailable | RightMissing, code: str) -> timedel
         if boards.is_late(board):
             return _end(board, Stage.FAILED, code)
         boards.note(board, board.stage, reason=code)
-    least = error.retry_after if isinstance(error, Unavailable) else 0
-    return min(timedelta(seconds=max(least, 2.0 ** min(failures, 5) / 2)), LONGEST)
+    return beside.pause(error, failures, LONGEST)

@@ -8,7 +8,7 @@ import structlog
 from django.conf import settings
 from django.utils import timezone
 
-from apps.adapters.errors import NotFound, Refused, Unavailable
+from apps.adapters.errors import Refused, Unavailable
 from apps.adapters.kubernetes import objects
 from apps.adapters.kubernetes.answers import RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
@@ -17,6 +17,8 @@ from apps.jobs.domain import manifests, sidepods
 from apps.jobs.domain.harvest import ENDED, WRITES, Harvest
 from apps.jobs.domain.sidepods import SeenPod, read_pod
 from apps.jobs.models import EventReader
+from apps.jobs.reconcile import beside
+from apps.jobs.reconcile.job import ForeignObject
 from apps.jobs.services import harvesting, reading
 from apps.tenants import services as tenants
 
@@ -28,10 +30,6 @@ LONGEST = timedelta(seconds=30)
 """While a cluster is away, tries come at most this far apart: these files can be read later just as well."""
 PENDING = timedelta(minutes=15)
 """A pod that has not begun by then is taken away, and the files are read at the job's end."""
-
-
-class ForeignObject(Exception):
-    """Something without our label has the pod's name; it is not ours to change or to delete."""
 
 
 def reconcile_events(reader: EventReader) -> timedelta | None:
@@ -64,7 +62,8 @@ def _step(reader: EventReader) -> timedelta | None:
     job = reader.job
     eye = connect(job.placement.cluster)
     hand = connect_for(job.placement.cluster, tenants.account_of(job.tenant.slug))
-    pod = _pod(eye, reader)
+    name = sidepods.reader_name(reader.pk)
+    pod = beside.find(eye, job.placement.namespace, name, (manifests.EVENTS_LABEL, reader.pk))
     if reader.state is not Harvest.READING:
         if pod is not None:
             _clear(hand, reader, pod)
@@ -85,17 +84,14 @@ def _begin(hand: KubeApi, reader: EventReader) -> timedelta | None:
 def _send(hand: KubeApi, reader: EventReader) -> timedelta | None:
     """Note the hash of a new token, then send the Secret with it, then the pod that reads it."""
     job = reader.job
+    match beside.why_unreadable(hand, job):
+        case "no-volume":
+            harvesting.give_up(reader, "events.no-volume", claim=manifests.object_name(job.pk))
+            return None
+        case "one-at-a-time":
+            harvesting.tell_wait(reader, "events.one-at-a-time")
+            return None
     place = reading.place(job.placement)
-    claim = manifests.object_name(job.pk)
-    try:
-        found = hand.get(objects.path(objects.VOLUME_CLAIM, place.namespace, claim))
-    except NotFound:
-        harvesting.give_up(reader, "events.no-volume", claim=claim)
-        return None
-    modes = set((found.get("spec") or {}).get("accessModes") or ())
-    if not job.state.is_final and not modes & {"ReadWriteMany", "ReadOnlyMany"}:
-        harvesting.tell_wait(reader, "events.one-at-a-time")
-        return None
     token = harvesting.new_token(reader)
     secret = sidepods.reader_secret(job.pk, place, token)
     pod = sidepods.reader_pod(job.pk, place, settings.EVENTS_IMAGE, settings.PODS_URL)
@@ -123,24 +119,10 @@ def _judge(reader: EventReader, seen: SeenPod | None) -> timedelta | None:
     return LOOK_AGAIN
 
 
-def _pod(api: KubeApi, reader: EventReader) -> objects.Object | None:
-    namespace = reader.job.placement.namespace
-    path = objects.path(objects.POD, namespace, sidepods.reader_name(reader.pk))
-    try:
-        found = api.get(path)
-    except NotFound:
-        return None
-    if (found["metadata"].get("labels") or {}).get(manifests.EVENTS_LABEL) != reader.pk:
-        raise ForeignObject(path)
-    return found
-
-
 def _clear(api: KubeApi, reader: EventReader, pod: objects.Object) -> None:
     """Take the pod and its token away."""
-    namespace, name = reader.job.placement.namespace, sidepods.reader_name(reader.pk)
-    if not pod["metadata"].get("deletionTimestamp"):
-        api.delete(objects.path(objects.POD, namespace, name), uid=pod["metadata"]["uid"])
-    api.delete(objects.path(objects.SECRET, namespace, name))
+    beside.take_away(api, pod)
+    api.delete(objects.path(objects.SECRET, reader.job.placement.namespace, sidepods.reader_name(reader.pk)))
 
 
 def _wait(reader: EventReader, error: Unavailable | RightMissing, code: str) -> timedelta:
@@ -150,5 +132,4 @@ def _wait(reader: EventReader, error: Unavailable | RightMissing, code: str) -> 
     log.warning("event_reader_waits", job=reader.pk, error=error.text, failures=failures)
     if reader.state is Harvest.WAITING:
         harvesting.tell_wait(reader, code)
-    least = error.retry_after if isinstance(error, Unavailable) else 0
-    return min(timedelta(seconds=max(least, 2.0 ** min(failures, 6) / 2)), LONGEST)
+    return beside.pause(error, failures, LONGEST)
