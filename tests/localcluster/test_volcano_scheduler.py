@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from apps.localcluster.volcano.objects import name
-from apps.localcluster.volcano.scheduler import topology
+from apps.localcluster.volcano.scheduler import allocation, topology
+from apps.localcluster.volcano.scheduler.model import Job, Snapshot
 from apps.localcluster.volcano.scheduler.settings import Settings
-from tests.localcluster.volcano_cases import SETUP, Object, case, cases
+from apps.localcluster.volcano.scheduler.state import State
+from tests.localcluster.volcano_cases import SETUP, Object, case, cases, nodes, open_queue
 from tests.localcluster.volcano_world import World
 
 # What these cases look at is not in the world of this test: an API server that refuses, sets defaults or binds volumes,
@@ -180,3 +182,21 @@ def test_a_setting_that_is_not_offered_is_refused(change: tuple[str, str], words
 
 def test_the_default_is_the_setting_of_the_recordings() -> None:
     assert Settings.load() == Settings.parse(SETUP["schedulers"]["testbed"])
+
+
+def test_each_waiting_job_takes_its_place_in_the_order_once() -> None:
+    """A session with thousands of waiting jobs lasts no longer than they are many."""
+    asked: Counter[str] = Counter()
+
+    class Counting(State):
+        def order(self, job: Job) -> tuple[Any, ...]:
+            asked[job.label] += 1
+            return super().order(job)
+
+    spec = {"minMember": 1, "queue": "default", "minResources": {"nvidia.com/gpu": "8"}}
+    groups = [{"metadata": {"name": f"g-{one}", "namespace": "team-a"}, "spec": spec} for one in range(50)]
+    snapshot = Snapshot(nodes("4x8"), [], groups, [open_queue()], {}, [], {})
+    state = Counting(snapshot, Settings.load())
+    allocation.enqueue(state)
+    assert asked == {f"team-a/g-{one}": 1 for one in range(50)}
+    assert "Pending" in state.phases.values()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import Any
 
 from apps.localcluster.volcano import quantity
 from apps.localcluster.volcano.objects import name
@@ -16,13 +18,11 @@ from apps.localcluster.volcano.scheduler.topology import Domain
 def enqueue(state: State) -> None:
     """Let jobs in while the fleet (with some overcommitment) and their queue have room: who may have pods."""
     waiting: dict[str, list[Job]] = defaultdict(list)
-    for job in state.jobs:
-        if state.phases[job] == "Pending":
-            waiting[job.queue].append(job)
+    for job in sorted((job for job in state.jobs if state.phases[job] == "Pending"), key=state.order, reverse=True):
+        waiting[job.queue].append(job)
     while open_queues := [label for label, jobs in waiting.items() if jobs]:
         label = min(open_queues, key=lambda q: state.shares[q].order())
-        job = min(waiting[label], key=state.order)
-        waiting[label].remove(job)
+        job = waiting[label].pop()
         if job.asked is None or _may_enter(state, job):
             asked = without_gated(job.asked or {}, job)
             state.fleet.let_in = quantity.add(state.fleet.let_in, asked)
@@ -43,21 +43,21 @@ def allocate(state: State) -> None:
     """Gangs whole or not at all."""
     if "enqueue" not in state.settings.actions:
         state.phases = {job: "Inqueue" if phase == "Pending" else phase for job, phase in state.phases.items()}
-    work: dict[str, list[Job]] = defaultdict(list)
+    # Heaps: placing a job's tasks changes its own place in the order, and no other's.
+    work: dict[str, list[tuple[tuple[Any, ...], Job]]] = defaultdict(list)
     left: dict[Job, list[Task]] = {}
     for job in state.active():
         pending = [task for task in job.tasks if task.waiting and not task.best_effort]
         if pending:
             left[job] = pending
-            work[job.queue].append(job)
+            heappush(work[job.queue], (state.order(job), job))
     proportion = state.settings.has("proportion")
     while queues := [q for q, jobs in work.items() if jobs and not (proportion and state.shares[q].overused())]:
         label = min(queues, key=lambda q: state.shares[q].order())
-        job = min(work[label], key=state.order)
-        work[label].remove(job)
+        _, job = heappop(work[label])
         left[job] = _place_near(state, job, left[job])
         if job.ready() and left[job]:
-            work[label].append(job)
+            heappush(work[label], (state.order(job), job))
 
 
 def _place_near(state: State, job: Job, pending: list[Task]) -> list[Task]:
