@@ -15,6 +15,7 @@ from apps.adapters.kubernetes import objects
 from apps.audit.models import Entry
 from apps.catalog.models import ModelVersion
 from apps.clusters import services
+from apps.clusters.models import Cluster
 from apps.clusters.services.connect import connect, vault
 from apps.jobs import services as jobs
 from apps.jobs.domain import manifests
@@ -97,6 +98,21 @@ def test_a_maintenance_says_why_and_ends_in_the_future(world: World) -> None:
     for wrong in (services.Maintenance(" "), services.Maintenance("x", timezone.now()), services.Maintenance("a\nb")):
         with pytest.raises(ValidationError):
             services.begin_maintenance(world.actor(Role.OPERATOR), cluster=world.place.cluster, maintenance=wrong)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "Asia/Shanghai"])
+def test_a_year_with_a_digit_too_many_is_refused_and_every_page_still_reads_the_cluster(
+    world: World, zone: str
+) -> None:
+    Cluster.objects.filter(pk=world.place.cluster_id).update(state=Cluster.State.READY)
+    client = browser(world.people[Role.OPERATOR])
+    client.cookies["timezone"] = zone
+    answer = client.post("/clusters/train-a/maintenance", {"reason": "firmware", "until": "9999-12-31T23:59"})
+    assert answer.status_code == 422
+    assert "within a year" in answer.content.decode()
+    assert 'value="firmware"' in answer.content.decode()
+    for page in ("/clusters/", "/clusters/train-a/", "/fleet/", "/api/v1/clusters/train-a"):
+        assert client.get(page).status_code == 200
 
 
 def test_the_wizard_shows_the_reason(world: World) -> None:

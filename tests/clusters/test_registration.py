@@ -60,6 +60,10 @@ def test_nobody_else_may_and_that_is_recorded_too(role: Role) -> None:
         {"server": "ftp://10.0.0.1"},
         {"server": "http://10.0.0.1:8080"},  # a token must not travel in the clear
         {"ca_pem": "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----"},
+        {"server": "https://[::1"},
+        {"server": "https://h:port"},
+        {"server": "https://admin:word@10.0.0.1:6443"},  # it would be shown to whoever may see the cluster
+        {"ca_pem": "证书"},
         {"slug": "Train B"},
         {"slug": "../x"},
         {"name": "x" * 81},
@@ -96,8 +100,10 @@ def test_the_command_stores_the_token_where_only_the_adapter_finds_it(vault: Any
         token.write_text("second")
         call_command("register_cluster", *arguments, stdout=out)
         assert connecting.connect(cluster).version() == "Bearer first"  # kept for a minute, or until refused
-    with pytest.raises(CommandError):
-        call_command("register_cluster", *arguments[:-1], str(tmp_path / "none"))
+    (tmp_path / "der").write_bytes(b"\x30\x82\xff")
+    for wrong in ("none", "der"):
+        with pytest.raises(CommandError):
+            call_command("register_cluster", *arguments[:-1], str(tmp_path / wrong))
 
 
 def test_a_rotated_credential_is_seen_within_a_minute(vault: Any) -> None:

@@ -44,3 +44,25 @@ def test_a_cluster_that_is_not_ready_is_the_operators_alone(world: World) -> Non
     assert browser(world.people[Role.OPERATOR]).get("/api/v1/clusters/raw").status_code == 200
     assert browser(world.scientist).get("/api/v1/clusters/raw").status_code == 404
     assert "Raw" not in browser(world.scientist).get("/clusters/").content.decode()
+
+
+def test_what_is_no_cluster_is_refused_by_field(world: World) -> None:
+    client, right = browser(world.people[Role.OPERATOR]), {"slug": "train-n", "name": "N", "token": "a.b.c"}
+    for wrong, field in (
+        ({"server": "https://[::1"}, "server"),
+        ({"server": "https://10.0.0.1:6443", "ca_pem": "证书"}, "ca_pem"),
+        ({"server": "https://10.0.0.1:6443", "name": "\u202enamed backwards"}, "name"),
+    ):
+        answer = client.post("/api/v1/clusters", right | wrong, **JSON)
+        assert answer.status_code == 400
+        assert set(answer.json()["errors"]) == {field}
+    assert not Cluster.objects.filter(slug="train-n").exists()
+
+
+def test_what_is_no_object_is_refused(world: World) -> None:
+    Cluster.objects.filter(slug="train-a").update(state=Cluster.State.READY)
+    client = browser(world.people[Role.OPERATOR])
+    for path in ("credential", "profile", "maintenance", "sources/prometheus"):
+        for wrong in ([1], "text", 7, [["fabric", "roce"]]):
+            answer = client.put(f"/api/v1/clusters/train-a/{path}", wrong, **JSON)
+            assert (answer.status_code, answer["Content-Type"]) == (400, "application/problem+json"), (path, wrong)

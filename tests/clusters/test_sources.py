@@ -148,6 +148,14 @@ def test_addresses_that_are_not_spoken_to(world: World, url: str) -> None:
     assert not ClusterSource.objects.exists()
 
 
+def test_an_authority_that_is_none_is_said_beside_its_field(world: World, cluster: Cluster) -> None:
+    for none in ("证书", "-----BEGIN CERTIFICATE-----"):
+        body = {"url": "https://10.0.0.1", "ca_pem": none}
+        answer = browser(world.people[Role.OPERATOR]).post(f"/clusters/{cluster.slug}/sources/prometheus", body)
+        assert answer.status_code == 422
+        assert "no certificate in PEM form" in answer.content.decode()
+
+
 def test_by_rest(world: World, cluster: Cluster, server: Scripted) -> None:
     client, path = browser(world.people[Role.OPERATOR]), f"/api/v1/clusters/{cluster.slug}/sources/prometheus"
     answer = client.put(path, {"url": server.url, "token": "good"}, content_type="application/json")

@@ -195,7 +195,7 @@ class CredentialView(GenericAPIView[Cluster]):
     def put(self, request: Request, slug: str) -> Response:
         """Enter a new credential. It is checked first; until it has passed, the one in use stays in use."""
         cluster = _managed(request, slug)
-        data = {"server": cluster.server, "ca_pem": cluster.ca_pem} | dict(cast("dict[str, Any]", request.data))
+        data = {"server": cluster.server, "ca_pem": cluster.ca_pem} | _object(request)
         form = AccessSerializer(data=data)
         form.is_valid(raise_exception=True)
         try:
@@ -253,7 +253,7 @@ class ProfileView(GenericAPIView[Any]):
         """Say what no API tells: networks, scheduler, and what the nodes are for."""
         cluster = _managed(request, slug)
         try:
-            said = services.describe(_actor(request), cluster=cluster, document=dict(request.data))
+            said = services.describe(_actor(request), cluster=cluster, document=_object(request))
         except profile.Bad as bad:
             raise exceptions.ValidationError({bad.field or "profile": [words.profile_text(bad)]}) from None
         return Response(ProfileSerializer(said).data)
@@ -275,6 +275,13 @@ class RemoveView(GenericAPIView[Cluster]):
         except services.Occupied as occupied:
             raise Clash(" ".join(one.text for one in occupied.occupants)) from None
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+def _object(request: Request) -> dict[str, Any]:
+    """What was sent, where it must be an object. Raises ValidationError."""
+    if not isinstance(request.data, dict):
+        raise exceptions.ValidationError({"non_field_errors": [_("This must be an object.")]})
+    return dict(request.data)
 
 
 def _actor(request: Any) -> Actor:

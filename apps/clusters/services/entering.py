@@ -100,6 +100,8 @@ def _begin(actor: Actor, *, slug: str, name: str, access: Access) -> tuple[Clust
     require_operator(actor)
     registration = Registration(slug, name, access.server, access.ca_pem)
     registration.check()
+    if not name.isprintable():
+        raise ValidationError({"name": _("Remove line breaks and other characters that cannot be shown.")})
     access.check()
     known = ClusterEntry.objects.select_related("cluster").filter(once=access.once).first()
     if known is not None:

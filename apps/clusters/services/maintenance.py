@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.core.exceptions import ValidationError
 from django.db.models.functions import Now
@@ -18,6 +18,8 @@ from apps.clusters.services.registration import ALL, require_operator
 from apps.streams.services import hint
 
 LONGEST_REASON = 300
+LONGEST = timedelta(days=366)
+"""A year that is typed with a digit too many would be beyond what some zone or the database can tell."""
 
 
 class Closed(Exception):
@@ -42,6 +44,8 @@ class Maintenance:
             raise ValidationError({"reason": said.format(maximum=LONGEST_REASON)})
         if self.until is not None and self.until <= timezone.now():
             raise ValidationError({"until": _("This time has passed.")})
+        if self.until is not None and self.until - timezone.now() > LONGEST:
+            raise ValidationError({"until": _("Choose a time within a year; you can change it later.")})
 
 
 @audit.use_case(MAINTENANCE_BEGUN)

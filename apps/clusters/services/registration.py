@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
 from django.db.models.functions import Now
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.accounts.types import Actor, Permission
@@ -48,19 +49,36 @@ class Registration:
 
     def check(self) -> None:
         """Raise ValidationError, with a sentence for the operator."""
-        parts = urlsplit(self.server)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
-            raise ValidationError({"server": _("Give the API server as https://host:port, without a path.")})
-        if parts.scheme == "http" and parts.hostname not in LOOPBACK:
-            raise ValidationError({"server": _("Use https: a token must not travel unencrypted to another machine.")})
-        if self.ca_pem:
-            try:
-                ssl.create_default_context(cadata=self.ca_pem)
-            except ssl.SSLError as error:
-                raise ValidationError({"ca_pem": _("This holds no certificate in PEM form.")}) from error
+        if problem := _server_problem(self.server):
+            raise ValidationError({"server": problem})
+        require_authority(self.ca_pem)
         said = {"slug", "name", "server"}
         others = {field.name for field in Cluster._meta.get_fields()} - said
         Cluster(slug=self.slug, name=self.name, server=self.server).clean_fields(exclude=others)
+
+
+def _server_problem(server: str) -> Promise | None:
+    try:
+        parts = urlsplit(server)
+        _port = parts.port
+    except ValueError:
+        return _("Give the API server as https://host:port, without a path.")
+    odd = not server.isascii() or not server.isprintable() or " " in server or parts.username is not None
+    more = parts.path.strip("/") or parts.query or parts.fragment
+    if odd or more or parts.scheme not in ("http", "https") or not parts.hostname:
+        return _("Give the API server as https://host:port, without a path.")
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        return _("Use https: a token must not travel unencrypted to another machine.")
+    return None
+
+
+def require_authority(ca_pem: str) -> None:
+    """Raise ValidationError unless the text holds certificates, or is empty."""
+    if ca_pem:
+        try:
+            ssl.create_default_context(cadata=ca_pem)
+        except (ssl.SSLError, TypeError) as error:  # TypeError: a letter that is not ASCII
+            raise ValidationError({"ca_pem": _("This holds no certificate in PEM form.")}) from error
 
 
 def require_operator(actor: Actor) -> None:

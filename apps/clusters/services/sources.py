@@ -5,7 +5,6 @@ As with a cluster's own credential, the web process puts a token where only a wo
 
 from __future__ import annotations
 
-import ssl
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ from apps.audit import services as audit
 from apps.clusters.models import Cluster, ClusterSource
 from apps.clusters.services.actions import SOURCE_ACCEPTED, SOURCE_ENTERED, SOURCE_REFUSED, SOURCE_REMOVED
 from apps.clusters.services.entering import BROKEN_OFF, letterbox
-from apps.clusters.services.registration import LOOPBACK, require_operator
+from apps.clusters.services.registration import LOOPBACK, require_authority, require_operator
 from apps.streams.services import hint
 
 Kind, State = ClusterSource.Kind, ClusterSource.State
@@ -57,11 +56,7 @@ class SourceAccess:
         """Raise ValidationError, with a sentence for the operator."""
         if problem := _url_problem(self.address):
             raise ValidationError({"url": problem})
-        if self.ca_pem:
-            try:
-                ssl.create_default_context(cadata=self.ca_pem)
-            except ssl.SSLError as error:
-                raise ValidationError({"ca_pem": _("This holds no certificate in PEM form.")}) from error
+        require_authority(self.ca_pem.strip())
         token = self.token.strip()
         if len(token) > LONGEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
             raise ValidationError({"token": _("A token is one word of letters, digits and dots. Copy all of it.")})

@@ -36,6 +36,8 @@ class Command(BaseCommand):
             token = options["token_file"].read_text()
         except OSError as error:
             raise CommandError(f"{error.filename}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise CommandError("A file given is no text: a PEM file and a file with a token are needed.") from error
         registration = Registration(options["slug"], options["name"] or options["slug"], options["server"], ca_pem)
         if not options["unchecked"]:
             self._check(registration, token.strip())
