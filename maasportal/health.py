@@ -80,6 +80,11 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     return render(request, "errors/csrf.html", {"reason": reason}, status=403)
 
 
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """400: larger than is read, made by hand, or broken on its way. Before anything of it was looked at."""
+    return _page(request, 400)
+
+
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     return _page(request, 404)
 
@@ -96,12 +101,19 @@ class SafeReports(SafeExceptionReporterFilter):
 
 
 class TroubleMiddleware:
-    """A use-case said no, or the database was away: one page each, whatever view it happened in."""
+    """A use-case said no, or the database was away: one page each, whatever view it happened in.
+
+    No text of the database holds a NUL: an address with one in its path is of nothing, and its query is read without.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
+        if "\0" in request.path:
+            return not_found(request)
+        while "%00" in (query := request.META.get("QUERY_STRING", "")):
+            request.META["QUERY_STRING"] = query.replace("%00", "")
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:

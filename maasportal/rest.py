@@ -85,4 +85,4 @@ class CursorPagination(pagination.BasePagination):
 
 
 def _bounded(raw: str | None, default: int, maximum: int) -> int:
-    return min(int(raw), maximum) if raw and raw.isdecimal() and int(raw) > 0 else default
+    return min(int(raw), maximum) if raw and raw.isdecimal() and len(raw) < 10 and int(raw) > 0 else default

@@ -237,11 +237,14 @@ def unlocalized(value: float) -> str:
 
 @register.filter
 def figure(value: float | None) -> str:
-    """A loss or the like: three decimals, or four significant figures where those would say nothing."""
+    """A loss or the like: three decimals, or four significant figures where those would say nothing; from a thousand on
+    as a whole."""
     if value is None:
         return "–"
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞"
+    if 1_000 <= abs(value) < 10**9:
+        return grouped(round(value))
     return f"{value:.4g}" if value and not 0.001 <= abs(value) < 10_000 else f"{value:.3f}"
 
 

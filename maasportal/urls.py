@@ -53,6 +53,7 @@ urlpatterns = [
     path("", include("apps.serving.urls")),
 ]
 
+handler400 = "maasportal.health.bad_request"
 handler403 = "maasportal.health.forbidden"
 handler404 = "maasportal.health.not_found"
 handler500 = "maasportal.health.server_error"

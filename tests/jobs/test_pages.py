@@ -451,3 +451,14 @@ def test_a_long_history_and_many_drafts_come_by_the_page_and_stay_there_when_ask
     drafts = client.get(reverse("jobs:drafts"))
     rest = client.get(f"{reverse('jobs:drafts')}?{drafts.context['page'].older}")
     assert (len(drafts.context["drafts"]), len(rest.context["drafts"])) == (50, 5)
+
+
+def test_a_draft_keeps_what_was_typed_beside_what_cannot_be_stored(world: World) -> None:
+    draft = factories.draft(world.scientist, world.nlp, template="command", image="x", command="echo 1")
+    client, url = browser(world.scientist), reverse("jobs:draft-data", args=[draft.pk])
+    typed = {"version": draft.version, "go": "next", "name": "kept", "command": "echo \0", "note": "a\0b"}
+    answer = client.post(url, typed)
+    assert answer.status_code == 422
+    assert 'value="kept"' in text(answer)
+    assert text(answer).count("characters that cannot be shown") >= 2
+    assert client.get(url).status_code == 200

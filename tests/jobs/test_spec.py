@@ -73,6 +73,16 @@ def test_a_secret_in_the_environment_is_refused() -> None:
     assert "abc" not in problem_text(caught.value.problems[0])
 
 
+@pytest.mark.parametrize("lost", ["\0", "\x1a", "\ud800"])
+def test_what_the_database_cannot_hold_is_refused_by_field(lost: str) -> None:
+    document = {"template": "command", "name": f"n{lost}", "image": "x", "command": f"echo {lost}", "note": lost}
+    with pytest.raises(InvalidDocument) as caught:
+        read_spec({**document, "environment": {"A": f"x{lost}"}})
+    assert {p.field: p.code for p in caught.value.problems} == dict.fromkeys(
+        ("name", "command", "note", "environment"), "unprintable"
+    )
+
+
 def test_a_document_read_and_written_is_the_same_spec() -> None:
     spec = read_spec({**GOOD, "learning_rate": "3e-3", "note": "why"})
     assert read_spec(spec.document()) == spec

@@ -127,7 +127,7 @@ def test_help_comes_as_a_page_and_as_a_dialog(world: World) -> None:
     assert "<html" not in text(client.get(reverse("portal:help"), headers={"HX-Request": "true"}))
 
 
-@pytest.mark.parametrize("name", ["404", "403", "csrf", "500", "503"])
+@pytest.mark.parametrize("name", ["400", "404", "403", "csrf", "500", "503"])
 def test_an_error_page_needs_neither_database_nor_request(name: str) -> None:
     page = Template(f'{{% extends "errors/{name}.html" %}}').render(Context())
     assert "What happened" in page
@@ -172,11 +172,12 @@ def test_durations_have_two_units_at_most(seconds: int, said: str) -> None:
 
 
 def test_figures_keep_their_size_readable() -> None:
-    assert [ui.figure(value) for value in (1.8342, 0.0, 1e-5, 123456.0, None)] == [
+    assert [ui.figure(value) for value in (1.8342, 0.0, 1e-5, 123456.0, 2e11, None)] == [
         "1.834",
         "0.000",
         "1e-05",
-        "1.235e+05",
+        "123,456",
+        "2e+11",
         "–",
     ]
     assert ui.figure(float("nan")) == "NaN"

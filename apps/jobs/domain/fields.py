@@ -26,6 +26,10 @@ _METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,199}")
 _SECRET = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
+_LOST = re.compile("[\0\x1a\ud800-\udfff]")
+"""NUL, what stands in its place in a draft, and halves of characters: none can be stored."""
+
+
 def _plain(raw: Any) -> str:
     return "" if raw is None else str(raw).strip()
 
@@ -149,7 +153,7 @@ class Command:
             return Problem(name, "required")
         if sum(map(len, parts)) > self.maximum:
             return Problem(name, "too-long", {"maximum": self.maximum, "length": sum(map(len, parts))})
-        if any("\0" in part for part in parts):
+        if any(map(_LOST.search, parts)):
             return Problem(name, "unprintable")
         return parts
 
@@ -177,6 +181,8 @@ class Environment:
                 return Problem(name, "env-name", {"name": key[:40]})
             if pasted.is_secret_name(key) and not pasted.is_harmless(value):
                 return Problem(name, "env-secret", {"name": key[:40]})
+            if _LOST.search(value):
+                return Problem(name, "unprintable")
         if sum(len(key) + len(value) for key, value in pairs) > self.maximum:
             return Problem(name, "too-long", {"maximum": self.maximum, "length": self.maximum + 1})
         return dict(pairs)

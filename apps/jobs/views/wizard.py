@@ -104,7 +104,10 @@ def _told(request: HttpRequest, draft: Draft, step: str) -> dict[str, str]:
     for name, field in fields.items():
         if isinstance(field, SecretNames | Choices) and name in request.POST:
             sent[name] = " ".join(filter(None, request.POST.getlist(name)))
-    return {name: value.replace("\r\n", "\n") for name, value in sent.items() if value is not None}
+    # A NUL cannot be stored. What stands in its place is refused where it was typed.
+    return {
+        name: value.replace("\r\n", "\n").replace("\0", "\x1a") for name, value in sent.items() if value is not None
+    }
 
 
 def _version(request: HttpRequest) -> int:
@@ -172,7 +175,8 @@ def review(request: HttpRequest, draft_id: uuid.UUID) -> HttpResponse:
         return render(request, "jobs/review.html", context | {"problems": found})
     manifests = services.manifests_of(draft)
     chosen = request.GET.get("object", "")
-    index = int(chosen) if chosen.isdecimal() and int(chosen) < len(manifests) else len(manifests) - 1
+    index = int(chosen) if chosen.isdecimal() and len(chosen) < 9 else len(manifests)
+    index = min(index, len(manifests) - 1)
     shown = [(number, item["kind"], item["metadata"]["name"]) for number, item in enumerate(manifests)]
     return render(
         request,
