@@ -110,12 +110,14 @@ def test_a_job_that_waits_for_long_is_looked_at_more_rarely(job: Job) -> None:
 
 
 class Counting(KubeApi):
-    """Counts the objects that lists bring."""
+    """Counts the objects that lists bring, and remembers what was listed."""
 
     listed = 0
+    paths: frozenset[str] = frozenset()
 
     def list(self, path: str, label_selector: str = "", field_selector: str = "") -> list[dict[str, Any]]:
         found = super().list(path, label_selector, field_selector)
+        self.paths |= {path.rpartition("/")[2]}
         self.listed += len(found)
         return found
 
@@ -165,6 +167,15 @@ def test_a_job_that_waits_does_not_read_what_the_others_wait_for(applied: Cluste
     assert seen
     assert seen.waiting_for.code != "waiting.scheduler"
     assert api.listed == 0
+
+
+@pytest.mark.parametrize(("wanted", "listed"), [(Wanted.RUN, {"pods", "events"}), (Wanted.STOP, {"pods"})])
+def test_why_it_waits_is_asked_of_no_job_that_is_to_end(applied: Cluster, wanted: Wanted, listed: set[str]) -> None:
+    """Events are dear to list, and thousands of jobs may be stopped at a time."""
+    api = Counting(endpoint(applied.job.placement.cluster))
+    applied.job.wanted = wanted
+    assert look(api, applied.job)
+    assert api.paths == listed
 
 
 def test_an_apply_whose_answer_was_lost_is_found_and_not_repeated(applied: Cluster) -> None:

@@ -26,6 +26,7 @@ from apps.jobs.domain.seen import read_seen
 from apps.jobs.models import Job, JobRank
 from apps.jobs.reconcile import delivery
 from apps.jobs.reconcile.losswatch import watch_loss
+from apps.jobs.reconcile.said import events_of
 from apps.jobs.services import away, reading
 from apps.jobs.services.background import keep_rank
 from apps.jobs.services.losswatch import WATCH
@@ -158,13 +159,12 @@ def look(api: KubeApi, job: Job) -> Seen | None:
     waiting = not any(pod.get("spec", {}).get("nodeName") for pod in pods)
     group = None
     events: list[dict[str, object]] = []
+    waiting &= job.wanted == Wanted.RUN  # why it waits is told of no job that is to end
     if waiting and found.get("status", {}).get("state", {}).get("phase", "Pending") == "Pending":
         gang = f"{name}-{found['metadata']['uid']}"
         with suppress(NotFound):
             group = api.get(objects.path(objects.POD_GROUP, place.namespace, gang))
-        events_path = objects.path(objects.EVENT, place.namespace)
-        events = api.list(events_path, field_selector=f"involvedObject.name={gang}")
-        events += api.list(events_path, field_selector=f"involvedObject.name={name}")
+        events = events_of(job.placement.cluster_id, api, place.namespace, (gang, name))
     return read_seen(found, pods, group, events)
 
 
