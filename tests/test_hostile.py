@@ -52,3 +52,33 @@ def test_a_limit_of_thousands_of_digits_is_none(world: World) -> None:
     draft = factories.draft(world.scientist, world.nlp)
     for chosen in ("9" * 5000, "999", "-1", "abc"):
         assert client.get(f"/drafts/{draft.pk}/review?object={chosen}").status_code == 200
+
+
+def test_half_a_character_is_refused_by_field(world: World) -> None:
+    job = factories.job(world.scientist, world.place)
+    client = browser(world.scientist)
+    document = r'{"template": "command", "name": "x", "image": "x", "command": "x", "ranks": "\ud800", "a\ud800": 1}'
+    for send, path, body, fields in (
+        (client.post, "/api/v1/jobs", f'{{"tenant": "nlp", "document": {document}}}', {"ranks", "a?"}),
+        (client.patch, f"/api/v1/jobs/{job.pk}/watch", r'{"watch": "\ud800"}', {"watch"}),
+    ):
+        answer = send(path, body, content_type="application/json")
+        assert answer.status_code == 400
+        assert set(answer.json()["errors"]) == fields
+
+
+@pytest.mark.parametrize(
+    ("path", "typed", "field"),
+    [
+        ("/fleet/accelerators/new", {"name": "kept", "link_rate": "1e400"}, "id_link_rate"),
+        ("/log-readers/new", {"name": "kept", "pattern": "(((("}, "id_pattern"),
+    ],
+)
+def test_a_form_that_was_refused_leads_to_the_field_and_keeps_the_rest(
+    world: World, path: str, typed: dict[str, str], field: str
+) -> None:
+    answer = browser(world.people[Role.OPERATOR]).post(path, typed)
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert f'href="#{field}"' in page
+    assert 'value="kept"' in page

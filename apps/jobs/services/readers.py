@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 import structlog
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
@@ -76,7 +76,11 @@ def save_reader(
     row = known or LogPattern()
     row.name, row.pattern, row.is_on = name, pattern, is_on
     row.changed_by_id, row.changed_at = uuid.UUID(actor.user_pk) if actor.user_pk else None, timezone.now()
-    row.save()
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError:  # somebody else gave this name at the same moment
+        raise BadPattern("name") from None
     audit.record(SAVED, actor, f"log-reader:{row.pk}", name=name, pattern=pattern, is_on=is_on)
     return row
 

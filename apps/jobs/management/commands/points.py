@@ -27,13 +27,15 @@ class Command(JobCommand):
         parser.add_argument("--json", action="store_true", help="one JSON object, the one of REST")
 
     def tell(self, actor: Actor, job: Job, options: dict[str, Any]) -> None:
-        start, stop = max(0, options["start"] or 0), options["stop"]
+        start, stop = options["start"] or 0, options["stop"]
+        if not all(0 <= step <= streams.STEP_LIMIT for step in (start, stop or 0)):
+            raise CommandError(f"--from and --to must be from 0 to {streams.STEP_LIMIT}.", returncode=2)
         if options["list"]:
             for one in series_of(job):
                 self.stdout.write(f"{one.name}  {one.points} points  attempts {', '.join(map(str, one.attempts))}")
         elif options["json"]:
             if not 1 <= options["width"] <= 10_000:
-                raise CommandError("--width must be from 1 to 10000.")
+                raise CommandError("--width must be from 1 to 10000.", returncode=2)
             stretch = streams.Stretch(options["start"], stop, options["width"])
             name = options["series"][0] if options["series"] else "loss"
             self.stdout.write(json.dumps({"attempts": streams.series(job.topic, name, stretch)}, allow_nan=False))

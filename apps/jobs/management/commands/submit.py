@@ -15,6 +15,8 @@ from apps.accounts.types import Denied
 from apps.jobs import services
 from apps.jobs.domain.phases import Phase
 
+MOST_KEY = 255
+
 
 class Command(BaseCommand):
     help = "Submit a training job from a document (YAML or JSON); with --wait, exit 0 only if it succeeded."
@@ -29,6 +31,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         document = read_document(options["spec"])
+        if len(options["key"]) > MOST_KEY:
+            raise CommandError(f"--key may have at most {MOST_KEY} characters.", returncode=2)
         actor = accounts.actor_named(options["user"])
         if actor is None:
             raise CommandError(f"Nobody is known as {options['user']}; they must have signed in once.")
@@ -42,6 +46,10 @@ class Command(BaseCommand):
             raise CommandError("\n".join(lines), returncode=2) from invalid
         except Denied as denied:
             raise CommandError(str(denied.reason), returncode=3) from denied
+        except services.KeyReused as reused:
+            raise CommandError(
+                "--key was used for another document before. Choose a new one.", returncode=2
+            ) from reused
         if options["wait"]:
             self._wait(job, quiet=options["json"])
         self._print(job, as_json=options["json"])
@@ -70,8 +78,10 @@ def read_document(path: str) -> dict[str, Any]:
     try:
         text = Path("/dev/stdin" if path == "-" else path).read_text()
         documents = list(yaml.safe_load_all(text))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+    except (OSError, yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2026-13-45, bytes of no text
         raise CommandError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise CommandError(f"{path} is nested too deeply.") from error
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise CommandError(f"{path} must hold exactly one mapping of field to value.")
     return {str(key): value for key, value in documents[0].items()}
