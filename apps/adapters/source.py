@@ -9,7 +9,7 @@ import re
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import httpx
 
@@ -30,11 +30,16 @@ TokenSource = Callable[[], str]
 @dataclass(frozen=True)
 class Address:
     """`url` has no slash at its end. `ca_pem` is the authority that signed its certificate, "" for the machine's own;
-    `token` gives the bearer token, None where none is sent."""
+    `token` gives the bearer token, None where none is sent; `headers` go along with each question."""
 
     url: str
     ca_pem: str = ""
     token: TokenSource | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class TooLarge(Refused):
+    """The answer is larger than what is taken in at once: ask for less."""
 
 
 class Source:
@@ -52,6 +57,7 @@ class Source:
         timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
         # Not compressed: what is small on the way may be without bounds here.
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "maas-portal"}
+        headers |= address.headers
         self._client = httpx.Client(verify=verify, timeout=timeout, headers=headers, trust_env=False)
 
     def close(self) -> None:
@@ -70,7 +76,7 @@ class Source:
             # Without the request, which holds the token.
             raise self.away(f"did not answer ({type(error).__name__}): {error}") from None
         if response.status_code != httpx.codes.OK:
-            raise self._failure(response, body)
+            raise self.failure(response, body)
         return body
 
     def away(self, text: str, *, code: int | None = None, wait: float | None = None) -> Unavailable:
@@ -89,12 +95,13 @@ class Source:
             chunks.append(chunk)
             size += len(chunk)
             if size > MOST_BYTES:
-                raise self.refused(f"answered with more than {MOST_BYTES >> 20} MiB.")
+                raise TooLarge(self._said(f"answered with more than {MOST_BYTES >> 20} MiB."))
             if time.monotonic() > end:
                 raise self.away("began an answer and did not end it.")
         return b"".join(chunks)
 
-    def _failure(self, response: httpx.Response, body: bytes) -> OutsideError:
+    def failure(self, response: httpx.Response, body: bytes) -> OutsideError:
+        """What an answer other than a good one is."""
         code = response.status_code
         if response.is_redirect:
             return self.refused(f"answered with a redirect (HTTP {code}), which is not followed.", code=code)

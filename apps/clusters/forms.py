@@ -15,7 +15,7 @@ from apps.clusters.models import Cluster
 from apps.clusters.services import words
 from apps.clusters.services.entering import Access
 from apps.clusters.services.maintenance import LONGEST_REASON, Maintenance
-from apps.clusters.services.sources import SourceAccess
+from apps.clusters.services.sources import LONGEST_ORG, WITH_ORG, SourceAccess
 
 _CONTROL = {"class": "form-control", "autocomplete": "off", "spellcheck": "false"}
 _CONCEALED = {**_CONTROL, "class": "form-control mono concealed"}
@@ -136,13 +136,13 @@ class AddForm(AccessForm):
 
 
 class SourceForm(forms.Form):
-    """Address and token of a system that tells of a cluster. `once` is this form's own id."""
+    """Address and token of a system of some kind that tells of a cluster. `once` is this form's own id."""
 
     once = forms.UUIDField(widget=forms.HiddenInput, required=False)
     url = forms.CharField(
         label=_("Address"),
         max_length=255,
-        help_text=_("As https://host:port/path, as the portal's workers reach it; /api/v1 comes behind it."),
+        help_text=_("As https://host:port/path, as the portal's workers reach it; {path} comes behind it."),
         widget=forms.TextInput({**_CONTROL, "inputmode": "url"}),
     )
     ca_pem = forms.CharField(
@@ -157,11 +157,27 @@ class SourceForm(forms.Form):
         help_text=_("If it asks for one. It goes to the secrets server and is not shown again."),
         widget=Concealed({**_CONCEALED, "rows": "3"}),
     )
+    org = forms.CharField(
+        label=_("Tenant"),
+        required=False,
+        max_length=LONGEST_ORG,
+        help_text=_("Where it keeps tenants apart: whose logs to ask for (X-Scope-OrgID). Empty where it does not."),
+        widget=forms.TextInput(_CONTROL),
+    )
+
+    def __init__(self, *args: Any, kind: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.kind = kind
+        path = "/loki/api/v1" if kind in WITH_ORG else "/api/v1"
+        self.fields["url"].help_text = str(self.fields["url"].help_text).format(path=path)
+        if kind not in WITH_ORG:
+            del self.fields["org"]
 
     def access(self) -> SourceAccess:
         """What was entered, of a valid form."""
         data = self.cleaned_data
-        return SourceAccess(data["url"], data["ca_pem"], data["token"], data["once"] or uuid.uuid4())
+        once = data["once"] or uuid.uuid4()
+        return SourceAccess(data["url"], data["ca_pem"], data["token"], data.get("org", ""), once)
 
     def fault(self, error: ValidationError) -> None:
         """Show what a service has found wrong beside its field."""

@@ -199,16 +199,17 @@ class ClusterEntry(models.Model):
 
 
 class ClusterSource(models.Model):
-    """Another system that tells of a cluster, as somebody entered it: its Prometheus.
+    """Another system that tells of a cluster, as somebody entered it: its Prometheus, its Loki.
 
     Its token, if it has one, lies in the secrets server at `path` for as long as the row is there. What is in use is
     ready; what was entered to replace it is checked first. `once` is the form's own id. `due_at` is when a worker has
     something to do: to check, or to clear the row away. `error` is its last refusal or silence, "" while it answers;
-    `read_at` when the watch last read it.
+    `read_at` when it was last read. `org` is whose data is asked for, where a Loki keeps several tenants' apart.
     """
 
     class Kind(models.TextChoices):
         PROMETHEUS = "prometheus"
+        LOKI = "loki"
 
     class State(models.TextChoices):
         STORING = "storing"
@@ -223,6 +224,7 @@ class ClusterSource(models.Model):
     url = models.CharField(max_length=255)
     ca_pem = models.TextField(blank=True)
     has_token = models.BooleanField(default=False)
+    org = models.CharField(max_length=150, blank=True, db_default="")
     state = models.CharField(max_length=8, choices=State, default=State.STORING)
     version = models.CharField(max_length=40, blank=True)
     error = models.CharField(max_length=300, blank=True)

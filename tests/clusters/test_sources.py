@@ -1,4 +1,4 @@
-"""Entering a cluster's Prometheus: as its credential, by letterbox and worker, and read by the watch alone."""
+"""Entering a cluster's Prometheus or Loki: as its credential, by letterbox and worker."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from apps.clusters.services import connect, entering, sources
 from apps.clusters.services.sources import SourceAccess
 from tests.adapters.scripted import Exchange, Scripted, scripted
 from tests.factories import World
+from tests.loki import loki
 from tests.pages import browser
 
 KIND = ClusterSource.Kind.PROMETHEUS
@@ -180,3 +181,51 @@ def test_a_removed_cluster_leaves_no_token_of_it(world: World, server: Scripted)
     assert not ClusterSource.objects.exists()
     with pytest.raises(NotFound):
         connect.vault().read(row.path)
+
+
+def test_a_loki_is_checked_as_what_it_is(world: World, cluster: Cluster) -> None:
+    actor, kind = world.actor(Role.OPERATOR), ClusterSource.Kind.LOKI
+    with loki(token="good", org="team-a") as small:
+        row = sources.enter_source(actor, cluster=cluster, kind=kind, access=SourceAccess(small.url, token="good"))
+        reconcile.check_source(row.pk)
+        row.refresh_from_db()
+        assert (row.state, row.error) == (
+            State.FAILED, "Loki keeps the logs of several tenants and was told none (X-Scope-OrgID)."
+        )  # fmt: skip
+        access = SourceAccess(small.url, token="good", org=" team-a ")
+        row = sources.enter_source(actor, cluster=cluster, kind=kind, access=access)
+        reconcile.check_source(row.pk)
+        used = sources.in_use(cluster.pk, kind)
+        assert used is not None
+        assert (used.url, used.org, used.version) == (small.url, "team-a", "3.5.7")
+        assert sources.in_use(cluster.pk, KIND) is None
+        page = browser(world.people[Role.OPERATOR]).get(f"/clusters/{cluster.slug}/").content.decode()
+        assert "tenant team-a" in page
+
+
+def test_what_is_no_loki_is_not_taken_for_one(world: World, cluster: Cluster, server: Scripted) -> None:
+    actor, kind = world.actor(Role.OPERATOR), ClusterSource.Kind.LOKI
+    row = sources.enter_source(actor, cluster=cluster, kind=kind, access=SourceAccess(server.url))
+    reconcile.check_source(row.pk)
+    row.refresh_from_db()
+    assert (row.state, row.error) == (State.FAILED, "Loki answered without lines.")  # a Prometheus, rather
+
+
+@pytest.mark.parametrize("org", ["team a", "a/b", "a\nb", "团队", "x" * 151, "a||b", "|"])
+def test_names_that_no_loki_lets_a_tenant_have(world: World, cluster: Cluster, org: str) -> None:
+    client = browser(world.people[Role.OPERATOR])
+    body = {"url": "https://loki.example", "org": org}
+    answer = client.post(f"/clusters/{cluster.slug}/sources/loki", body)
+    assert answer.status_code == 422
+    assert 'value="https://loki.example"' in answer.content.decode()
+    path = f"/api/v1/clusters/{cluster.slug}/sources/loki"
+    assert list(client.put(path, body, content_type="application/json").json()["errors"]) == ["org"]
+    assert not ClusterSource.objects.exists()
+
+
+def test_a_prometheus_is_asked_for_no_tenant(world: World, cluster: Cluster) -> None:
+    client, path = browser(world.people[Role.OPERATOR]), f"/api/v1/clusters/{cluster.slug}/sources/prometheus"
+    answer = client.put(path, {"url": "https://a.example", "org": "team-a"}, content_type="application/json")
+    assert answer.status_code == 400
+    assert "X-Scope-OrgID" not in client.get(f"/clusters/{cluster.slug}/sources/prometheus").content.decode()
+    assert "X-Scope-OrgID" in client.get(f"/clusters/{cluster.slug}/sources/loki").content.decode()

@@ -31,10 +31,11 @@ class StoreAway(exceptions.APIException):
 class SourceSerializer(serializers.ModelSerializer[ClusterSource]):
     class Meta:
         model = ClusterSource
-        fields = ("kind", "url", "has_token", "state", "version", "error", "entered_at", "checked_at", "read_at")
+        fields = ("kind", "url", "has_token", "org", "state", "version", "error", "entered_at", "checked_at", "read_at")
         extra_kwargs = {
+            "org": {"help_text": "The tenant that a Loki is asked for."},
             "state": {"help_text": "storing, checking, ready (in use) or failed."},
-            "read_at": {"help_text": "When it was last read for running work."},
+            "read_at": {"help_text": "When it was last read."},
         }
 
 
@@ -42,6 +43,9 @@ class EnterSourceSerializer(serializers.Serializer[Any]):
     url = serializers.CharField(max_length=255)
     ca_pem = serializers.CharField(required=False, default="", allow_blank=True)
     token = serializers.CharField(required=False, default="", allow_blank=True, write_only=True)
+    org = serializers.CharField(
+        required=False, default="", allow_blank=True, help_text="The tenant that a Loki is asked for (X-Scope-OrgID)."
+    )
 
 
 class SourceView(GenericAPIView[ClusterSource]):

@@ -1,7 +1,8 @@
-"""Checking what was entered as a cluster's Prometheus, and clearing away what is not in use any more."""
+"""Checking what was entered as a cluster's Prometheus or Loki, and clearing away what is not in use any more."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 import structlog
@@ -9,6 +10,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from apps.adapters.errors import NotFound, OutsideError, Refused
+from apps.adapters.loki import Loki
 from apps.adapters.prometheus import Prometheus
 from apps.adapters.source import Address
 from apps.clusters.models import ClusterSource
@@ -17,6 +19,10 @@ from apps.clusters.services.connect import vault
 
 log = structlog.get_logger(__name__)
 
+ADAPTERS: Mapping[str, Callable[[Address], Prometheus | Loki]] = {
+    sources.Kind.PROMETHEUS: Prometheus,
+    sources.Kind.LOKI: Loki,
+}
 LEASE = timedelta(minutes=2)
 RETRY, LATE = timedelta(seconds=5), timedelta(minutes=10)
 """How often the secrets server is asked again when it is away, and when its policy says no."""
@@ -46,11 +52,11 @@ def _check(row: ClusterSource) -> None:
         sources.refuse_source(row, "The token is not in the secrets server: enter it again.")
         return
     try:
-        prometheus = Prometheus(Address(row.url, row.ca_pem, (lambda: token) if token else None))
+        asked = ADAPTERS[row.kind](sources.address_of(row, (lambda: token) if token else None))
         try:
-            version = prometheus.version()
+            version = asked.version()
         finally:
-            prometheus.close()
+            asked.close()
     except OutsideError as error:
         sources.refuse_source(row, error.text)
     else:

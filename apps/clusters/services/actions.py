@@ -42,20 +42,20 @@ PROFILED = action(
 SOURCE_ENTERED = action(
     "cluster.source-entered",
     _("{actor} entered {url} as the {kind} of {name} to be checked"),
-    name=_("Enter a cluster's Prometheus"),
+    name=_("Enter a source of a cluster"),
 )
 SOURCE_ACCEPTED = action(
     "cluster.source-accepted",
     _("{actor} checked {url} and took it into use as the {kind} of {name}"),
-    name=_("Take a cluster's Prometheus into use"),
+    name=_("Take a source of a cluster into use"),
 )
 SOURCE_REFUSED = action(
     "cluster.source-refused",
     _("{actor} checked {url} as the {kind} of {name} and did not take it into use"),
-    name=_("Refuse a cluster's Prometheus"),
+    name=_("Refuse a source of a cluster"),
 )
 SOURCE_REMOVED = action(
-    "cluster.source-removed", _("{actor} removed the {kind} of {name}, {url}"), name=_("Remove a cluster's Prometheus")
+    "cluster.source-removed", _("{actor} removed the {kind} of {name}, {url}"), name=_("Remove a source of a cluster")
 )
 REMOVED = action("cluster.removed", _("{actor} removed the cluster {name}"), name=_("Remove a cluster"))
 

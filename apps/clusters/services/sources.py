@@ -1,10 +1,11 @@
-"""Other systems that tell of a cluster: entered by an operator, checked by a worker, read by the watch process.
+"""Other systems that tell of a cluster: entered by an operator, checked by a worker, read in the background.
 
 As with a cluster's own credential, the web process puts a token where only a worker reads, and asks nobody itself.
 """
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from django.views.decorators.debug import sensitive_variables
 from apps.accounts.types import Actor
 from apps.adapters.broker import wake
 from apps.adapters.errors import OutsideError
+from apps.adapters.loki import ORG_HEADER
+from apps.adapters.source import Address, TokenSource
 from apps.audit import services as audit
 from apps.clusters.models import Cluster, ClusterSource
 from apps.clusters.services.actions import SOURCE_ACCEPTED, SOURCE_ENTERED, SOURCE_REFUSED, SOURCE_REMOVED
@@ -33,18 +36,25 @@ CHECK = "clusters.check_source"
 KEPT = timedelta(days=1)
 """How long one that failed is kept, so that it can be checked again once what was wrong is mended."""
 SYSTEM = Actor.system("clusters")
-LONGEST_TOKEN = 8192
+LONGEST_TOKEN, LONGEST_ORG = 8192, 150
 
-NAMES: Mapping[str, str] = {Kind.PROMETHEUS: "Prometheus"}
+NAMES: Mapping[str, str] = {Kind.PROMETHEUS: "Prometheus", Kind.LOKI: "Loki"}
+WITH_ORG = frozenset({Kind.LOKI})
+"""Kinds that may keep the data of several tenants apart."""
+
+_ORG = re.compile(r"[A-Za-z0-9!_.*'()-]{1,150}(\|[A-Za-z0-9!_.*'()-]{1,150})*")
+"""What Loki lets a tenant be called; several with bars between them are asked together."""
 
 
 @dataclass(frozen=True)
 class SourceAccess:
-    """How to reach one. `token` is "" where none is sent; `once` is the form's own id."""
+    """How to reach one. `token` is "" where none is sent, `org` where it does not keep tenants apart; `once` is the
+    form's own id."""
 
     url: str
     ca_pem: str = ""
     token: str = field(default="", repr=False)
+    org: str = ""
     once: uuid.UUID = field(default_factory=uuid.uuid4)
 
     @property
@@ -57,6 +67,9 @@ class SourceAccess:
         if problem := _url_problem(self.address):
             raise ValidationError({"url": problem})
         require_authority(self.ca_pem.strip())
+        org = self.org.strip()
+        if len(org) > LONGEST_ORG or (org and not _ORG.fullmatch(org)):
+            raise ValidationError({"org": _("A tenant's name has letters, digits and ! - _ . * ' ( ) only.")})
         token = self.token.strip()
         if len(token) > LONGEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
             raise ValidationError({"token": _("A token is one word of letters, digits and dots. Copy all of it.")})
@@ -100,6 +113,8 @@ def enter_source(actor: Actor, *, cluster: Cluster, kind: str, access: SourceAcc
 def _begin(actor: Actor, *, cluster: Cluster, kind: str, access: SourceAccess) -> tuple[ClusterSource, bool]:
     require_operator(actor)
     access.check()
+    if access.org.strip() and kind not in WITH_ORG:
+        raise ValidationError({"org": _("Only a Loki is asked for a tenant.")})
     known = ClusterSource.objects.filter(once=access.once, cluster=cluster, kind=kind).first()
     if known is not None:
         return known, False
@@ -116,6 +131,7 @@ def _begin(actor: Actor, *, cluster: Cluster, kind: str, access: SourceAccess) -
         url=access.address,
         ca_pem=access.ca_pem.strip(),
         has_token=bool(access.token.strip()),
+        org=access.org.strip() if kind in WITH_ORG else "",
         entered_by_id=actor.user_pk or None,
         due_at=timezone.now() + BROKEN_OFF,
     )
@@ -192,7 +208,7 @@ def refuse_source(row: ClusterSource, error: str) -> None:
 
 @transaction.atomic
 def note_source(source_id: int, error: str) -> None:
-    """The watch has read it, or could not. Pages hear of it when that changes."""
+    """It was read, or could not be. Pages hear of it when that changes."""
     rows = ClusterSource.objects.filter(pk=source_id, state=State.READY)
     row = rows.select_related("cluster").first()
     if row is None:
@@ -200,6 +216,11 @@ def note_source(source_id: int, error: str) -> None:
     rows.update(error=error[:300], **({} if error else {"read_at": Now()}))
     if bool(error) != bool(row.error) or row.read_at is None:
         hint(row.cluster.topic)
+
+
+def address_of(row: ClusterSource, token: TokenSource | None) -> Address:
+    """Where it is, and what goes along with each question."""
+    return Address(row.url, row.ca_pem, token, {ORG_HEADER: row.org} if row.org else {})
 
 
 def in_use(cluster_id: int, kind: str) -> ClusterSource | None:

@@ -1,8 +1,9 @@
-"""The pages through which a cluster's Prometheus is entered, checked again and removed."""
+"""The pages through which a cluster's Prometheus or Loki is entered, checked again and removed."""
 
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import ValidationError
@@ -38,9 +39,10 @@ def enter(request: HttpRequest, slug: str, kind: str) -> HttpResponse:
     used, entered = sources.sources_of(cluster, kind)
     known = entered or used
     if request.method != "POST":
-        begun = {"once": uuid.uuid4(), **({"url": known.url, "ca_pem": known.ca_pem} if known else {})}
-        return _form(request, cluster, SourceForm(initial=begun), 200)
-    form = SourceForm(request.POST)
+        begun: dict[str, Any] = {"once": uuid.uuid4()}
+        begun |= {"url": known.url, "ca_pem": known.ca_pem, "org": known.org} if known else {}
+        return _form(request, cluster, SourceForm(initial=begun, kind=kind), 200)
+    form = SourceForm(request.POST, kind=kind)
     if not form.is_valid():
         return _form(request, cluster, form, 422)
     try:
@@ -60,7 +62,7 @@ def enter(request: HttpRequest, slug: str, kind: str) -> HttpResponse:
 def _form(request: HttpRequest, cluster: Cluster, form: SourceForm, status: int) -> HttpResponse:
     if form.is_bound:
         form.again()
-    context = {"cluster": cluster, "form": form, "not_kept": status == 503}
+    context = {"cluster": cluster, "form": form, "not_kept": status == 503, "name": sources.NAMES[form.kind]}
     return render(request, "clusters/source.html", context, status=status)
 
 

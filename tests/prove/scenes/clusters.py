@@ -28,6 +28,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "cluster-maintenance-form": (OPERATOR, "/clusters/{cluster_closed}/maintenance"),
     "cluster-profile": (OPERATOR, "/clusters/{cluster_up}/profile"),
     "cluster-source": (OPERATOR, "/clusters/{cluster_up}/sources/prometheus"),
+    "cluster-source-loki": (OPERATOR, "/clusters/{cluster_up}/sources/loki"),
     "cluster-remove": (OPERATOR, "/clusters/{cluster_down}/remove"),
     "cluster-remove-occupied": (OPERATOR, "/clusters/train-a/remove"),
 }
@@ -79,6 +80,10 @@ def seed(world: World, me: User) -> dict[str, Any]:
     ClusterSource.objects.create(
         cluster=up, kind="prometheus", url="https://thanos.example/train-b", state=ClusterSource.State.FAILED,
         error="Prometheus did not accept the token (HTTP 401).", due_at=now + timedelta(days=1),
+    )  # fmt: skip
+    ClusterSource.objects.create(
+        cluster=up, kind="loki", url="https://loki.train-b.example", version="3.5.7", org="train-b",
+        state=ClusterSource.State.READY, checked_at=now, read_at=now,
     )  # fmt: skip
     _cluster(
         "inference-a", "Inference A", expires_at=now + timedelta(days=300), unreachable_since=now - timedelta(hours=2),
