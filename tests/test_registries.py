@@ -16,7 +16,7 @@ from apps.clusters import services as clusters
 from apps.jobs.domain import fields
 from apps.jobs.domain.phases import Phase
 from apps.jobs.domain.templates import TEMPLATES
-from apps.jobs.services import losswatch, messages
+from apps.jobs.services import elsewhere, losswatch, messages
 from apps.streams import services as streams
 from maasportal.celery import app
 
@@ -51,7 +51,8 @@ def test_every_message_is_for_a_row_that_is_swept_or_asked_for_again() -> None:
     """Nothing else keeps a message whose worker was killed."""
     app.loader.import_default_modules()
     ours = {name for name in app.tasks if not name.startswith("celery.")}
-    asked_again = {"jobs.dry_run", losswatch.TASK}  # by the page that waits for it; by each look at the job
+    # By the page that waits for it, and by each look at the job.
+    asked_again = {"jobs.dry_run", elsewhere.TASK, losswatch.TASK}
     assert ours == clusters.due_sweeps().keys() | asked_again
 
 

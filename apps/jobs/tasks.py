@@ -6,10 +6,11 @@ from apps.adapters.broker import send
 from apps.clusters import services as clusters
 from apps.jobs.reconcile.board import reconcile_board
 from apps.jobs.reconcile.draft import judge_draft
+from apps.jobs.reconcile.elsewhere import look_elsewhere
 from apps.jobs.reconcile.harvest import reconcile_events
 from apps.jobs.reconcile.job import reconcile_job
 from apps.jobs.reconcile.losswatch import watch_loss
-from apps.jobs.services import background, boards, harvesting
+from apps.jobs.services import background, boards, elsewhere, harvesting
 from apps.jobs.services.losswatch import TASK
 
 
@@ -39,3 +40,8 @@ def reconcile_board_task(board_id: str) -> None:
 @shared_task(name="jobs.dry_run")
 def dry_run_task(draft_id: str) -> None:
     judge_draft(draft_id)
+
+
+@shared_task(name=elsewhere.TASK)
+def look_elsewhere_task(job_id: str, row: str) -> None:
+    look_elsewhere(job_id, row)

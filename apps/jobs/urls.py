@@ -1,7 +1,7 @@
 from django.urls import path
 
 from apps.jobs import api, views
-from apps.jobs.views import boards, eventdoor, readers
+from apps.jobs.views import boards, elsewhere, eventdoor, readers
 
 app_name = "jobs"
 
@@ -12,6 +12,8 @@ urlpatterns = [
     path("jobs/<str:job_id>/log/lines", views.log_lines, name="log-lines"),
     path("jobs/<str:job_id>/log/line/<int:number>", views.log_line, name="log-line"),
     path("jobs/<str:job_id>/log/download", views.log_download, name="log-download"),
+    path("jobs/<str:job_id>/log/loki", elsewhere.look, name="log-loki"),
+    path("jobs/<str:job_id>/log/loki/download", elsewhere.download, name="log-loki-download"),
     path("jobs/<str:job_id>/stop", views.stop, name="stop"),
     path("jobs/<str:job_id>/suspend", views.control, {"act": "suspend"}, name="suspend"),
     path("jobs/<str:job_id>/resume", views.control, {"act": "resume"}, name="resume"),
@@ -56,6 +58,8 @@ api_patterns = [
     path("jobs/<str:pk>/manifests", api.jobs.ManifestsView.as_view(), name="job-manifests"),
     path("jobs/<str:pk>/log", api.jobs.LogView.as_view(), name="job-log"),
     path("jobs/<str:pk>/log/text", api.jobs.LogTextView.as_view(), name="job-log-text"),
+    path("jobs/<str:pk>/log/loki", api.elsewhere.ElsewhereView.as_view(), name="job-log-loki"),
+    path("jobs/<str:pk>/log/loki/text", api.elsewhere.ElsewhereTextView.as_view(), name="job-log-loki-text"),
     path("jobs/<str:pk>/points", api.points.PointsView.as_view(), name="job-points"),
     path("jobs/<str:pk>/points.csv", api.points.TableView.as_view(), name="job-points-csv"),
     path("jobs/<str:pk>/series", api.points.SeriesView.as_view(), name="job-series"),

@@ -3,7 +3,6 @@
 import { askFor } from "./lib/asking.js";
 import { Lines, shown } from "./lib/lines.js";
 import { Incoming } from "./lib/live-lines.js";
-import { wholes } from "./lib/place.js";
 import { LogChoices } from "./logchoices.js";
 import { LogFind } from "./logfind.js";
 import { Rows } from "./logrows.js";
@@ -36,6 +35,7 @@ export class LogCard {
     this.incoming = new Incoming(this.lines.cap);
     this.rows = new Rows(card.querySelector("#log-rows"), {
       byPod: card.dataset.by === "pod",
+      elsewhere: card.dataset.elsewhere,
       words: this.words,
       isFound: (line) => this.find.isFound(line),
       inPlace: (change) => this.#inPlace(change),
@@ -58,14 +58,11 @@ export class LogCard {
 
   /** Show the newest lines, or a line that a link named; resolves to the place from which the socket goes on. */
   async open(line) {
-    const [number] = wholes(line);
-    if (number !== undefined && (await this.goTo({ line: number }))) {
+    if (line && (await this.goTo({ line }))) {
       if (location.hash !== "#log") this.card.scrollIntoView({ block: "center" });
       return null;
     }
-    const answer = await this.load();
-    if (line && number === undefined) this.find.say(this.words.noLine);
-    return answer?.cursor ?? null;
+    return (await this.load())?.cursor ?? null;
   }
 
   /**

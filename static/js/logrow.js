@@ -5,10 +5,14 @@ import { partsOf } from "./lib/styled.js";
 const SHOWN_CHARACTERS = 16_384;
 
 export class RowMaker {
-  /** @param {{byPod: boolean, words: object}} options byPod: who a line is from is its pod, not its rank */
-  constructor({ byPod, words }) {
+  /**
+   * @param {{byPod: boolean, words: object, elsewhere?: string}} options byPod: who a line is from is its pod, not its
+   *   rank; elsewhere: the address where missing lines can be looked for
+   */
+  constructor({ byPod, words, elsewhere }) {
     this.byPod = byPod;
     this.words = words;
+    this.elsewhere = elsewhere;
     const { lang, dataset } = document.documentElement;
     const time = { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false };
     this.clock = new Intl.DateTimeFormat(lang, { ...time, timeZone: dataset.zone });
@@ -94,13 +98,28 @@ export class RowMaker {
       button.textContent = this.words.showThem;
       element.append(" ", button);
     }
+    if (line.between && this.elsewhere) element.append(" ", this.#elsewhere(line.between));
     return element;
+  }
+
+  #elsewhere(between) {
+    const link = document.createElement("a");
+    link.href = `${this.elsewhere}?${spanOf(between)}`;
+    link.textContent = this.words.elsewhere;
+    return link;
   }
 
   #gapText({ gap, from }) {
     if (gap === null) return this.words.gap;
     return (from === undefined ? this.words.gapOf : this.words.passed).replace("{n}", this.number.format(gap));
   }
+}
+
+/** The question for the lines of a gap: whole milliseconds around it, for its edges are lines that are known. */
+export function spanOf({ start, end, rank }) {
+  const since = new Date(Math.floor(start / 1e6)).toISOString();
+  const asked = { since, until: new Date(Math.ceil(end / 1e6)).toISOString() };
+  return new URLSearchParams(rank === null || rank === undefined ? asked : { ...asked, rank });
 }
 
 /** Put a line's text into its cell. */

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { readMoment, readSearch } from "../../static/js/lib/finding.js";
 import { shown } from "../../static/js/lib/lines.js";
 import { Incoming } from "../../static/js/lib/live-lines.js";
+import { spanOf } from "../../static/js/logrow.js";
 import { keepMoment, keptMoment, readSpan, typedMoment } from "../../static/js/lib/span.js";
 
 test("a search is somewhere to go, an expression or plain text", () => {
@@ -74,4 +75,11 @@ test("what a filter hides is heard all the same", () => {
   incoming.add(lines(1, 10), ({ n }) => n === 3);
   incoming.add(lines(11, 20), () => false);
   assert.deepEqual([held(incoming), incoming.to], [[3], 20]);
+});
+
+test("missing lines are looked for from the line before the gap to the one after it, whole milliseconds around", () => {
+  const start = 1764548400123.25 * 1e6;
+  const asked = Object.fromEntries(spanOf({ start, end: start + 2e9, rank: 3 }));
+  assert.deepEqual(asked, { since: "2025-12-01T00:20:00.123Z", until: "2025-12-01T00:20:02.124Z", rank: "3" });
+  assert.equal(spanOf({ start, end: start, rank: null }).get("rank"), null, "nobody knows of which rank");
 });

@@ -21,6 +21,7 @@ from apps.jobs.forms import WatchForm
 from apps.jobs.models import Job
 from apps.jobs.services import holding, loss_words
 from apps.jobs.services.board_words import board_view
+from apps.jobs.services.elsewhere import has_store
 from apps.jobs.services.failing import causes_of
 from apps.jobs.services.gpus import by_rank, gpus_of
 from apps.jobs.services.harvest_words import event_files_of
@@ -80,7 +81,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
 def whole_page(request: HttpRequest, job: Job, tab: str) -> dict[str, Any]:
     """What the page shows with one of its tabs."""
     beside = {"log_words": streams.LOG_WORDS, "gpus": gpus_of(job), "events": event_files_of(job)}
-    beside["tensorboard"] = board_view(job)
+    beside["tensorboard"], beside["has_store"] = board_view(job), has_store(job)
     return _state(request, job) | _tab(request, job, tab) | beside
 
 

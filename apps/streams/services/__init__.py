@@ -12,6 +12,7 @@ from apps.streams.domain.frames import (
     jsonable,
     pack,
 )
+from apps.streams.domain.lines import Filter
 from apps.streams.domain.origins import Origin, origins_of
 from apps.streams.domain.rows import Rows
 from apps.streams.models import Curve
@@ -24,6 +25,7 @@ from apps.streams.services.answering import (
     rest_page,
     rest_text,
     text_answer,
+    text_file,
 )
 from apps.streams.services.asking import BadQuestion, Question, Range, question, text_range
 from apps.streams.services.buffer import Kept, Move, after, append, forget, tail
@@ -49,7 +51,7 @@ from apps.streams.services.points import (
     spans,
     told,
 )
-from apps.streams.services.reading import encoded, lines, text, wrote
+from apps.streams.services.reading import encoded, known, lines, text, wrote
 from apps.streams.services.retention import due_segments, remove_segment
 from apps.streams.services.telling import tell_points
 from apps.streams.services.topics import may_follow, register_topic, topic_kinds
@@ -62,6 +64,7 @@ __all__ = [
     "TEXT_PARAMETERS",
     "BadQuestion",
     "Curve",
+    "Filter",
     "Gap",
     "Kept",
     "LastPoint",
@@ -92,6 +95,7 @@ __all__ = [
     "has_pushed",
     "hint",
     "jsonable",
+    "known",
     "latest",
     "line_answer",
     "lines",
@@ -118,6 +122,7 @@ __all__ = [
     "tell_points",
     "text",
     "text_answer",
+    "text_file",
     "text_range",
     "told",
     "topic_kinds",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict, StreamingHttpResponse
 from django.utils.translation import gettext as _
@@ -103,7 +105,11 @@ def rest_text(request: Request, topic: str, name: str) -> StreamingHttpResponse:
 
 
 def _streamed(request: HttpRequest, params: QueryDict, topic: str, name: str) -> StreamingHttpResponse:
-    pieces = text(topic, text_range(params))
+    return text_file(request, text(topic, text_range(params)), name)
+
+
+def text_file(request: HttpRequest, pieces: Iterator[bytes], name: str) -> StreamingHttpResponse:
+    """A text file, sent while its pieces are made."""
     answer = StreamingHttpResponse(pulled(pieces) if isinstance(request, ASGIRequest) else pieces, content_type=PLAIN)
     answer["Content-Disposition"] = f'attachment; filename="{name}.log"'
     answer["X-Content-Type-Options"] = "nosniff"

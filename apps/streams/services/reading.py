@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +19,7 @@ from apps.streams.services import kept
 from apps.streams.services.asking import Question, Range
 from apps.streams.services.ring import Extent
 
-SEARCH_SECONDS = 2.0
+SEARCH_SECONDS, KNOWN_SECONDS = 2.0, 20.0
 WROTE_LINES = 5000
 TEXT_LINES = 2000
 
@@ -218,6 +218,21 @@ def wrote(topic: str, attempt: int, rank: int) -> bool:
     return any(
         frame["src"].attempt == attempt and any(line.rank == rank for line in frame["lines"]) for frame in frames
     )
+
+
+def known(topic: str, wanted: Filter, places: Set[tuple[str, int]]) -> tuple[set[tuple[str, int]], bool]:
+    """Which of some places, each a pod and a time (ns), kept lines have that are wanted, and whether there was time to
+    look at all of these. Raises RedisError, OutsideError."""
+    found: set[tuple[str, int]] = set()
+    matcher, until = Matcher(wanted), time.monotonic() + KNOWN_SECONDS
+    for block in kept.forwards(topic, 1, wanted):
+        pod, lines = block.frame.src.pod, block.frame.lines
+        found.update(place for at in matcher.indices(block.frame) if (place := (pod, lines[at].at)) in places)
+        if len(found) == len(places):
+            break
+        if time.monotonic() > until:
+            return found, False
+    return found, True
 
 
 def encoded(told: dict[str, Any]) -> bytes:

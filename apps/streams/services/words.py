@@ -31,6 +31,7 @@ LOG_WORDS = {
     "end": gettext_lazy("The job has ended here."),
     "gap": gettext_lazy("Lines are missing here; how many is not known."),
     "gapOf": gettext_lazy("{n} lines are missing here."),
+    "elsewhere": gettext_lazy("Look in Loki"),
     "passed": gettext_lazy("{n} lines went by faster than they could be shown."),
     "showThem": gettext_lazy("Show them"),
     "showAll": gettext_lazy("show all {n} bytes"),

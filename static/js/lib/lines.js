@@ -5,8 +5,9 @@ const LEVELS = ["DEBUG", "INFO", "WARN", "ERROR"];
 
 /** @typedef {{id: number, n: number, at: number, level: string, rank: number|null, pod: string, attempt: number,
  *   step: number|null, text: string, look: {styles?: [number, number, string][], over?: boolean}|null}
- *   | {id: number, gap: number|null, from?: number}} Line  `at` in milliseconds; `gap` counts missing lines, null where
- *   nobody knows; `from` is the number of the first of them that can still be read */
+ *   | {id: number, gap: number|null, from?: number, between?: {start: number, end: number, rank: number|null}}} Line
+ *   `at` in milliseconds; `gap` counts missing lines, null where nobody knows; `from` is the number of the first of
+ *   them that can still be read; `between` says when (ns) and of which rank they were */
 
 export class Lines {
   constructor(cap = 5000) {
@@ -21,7 +22,7 @@ export class Lines {
     const found = [];
     for (const { src, lines, gap, missing, n, ns } of frames) {
       if (missing) found.push({ gap: missing });
-      else if (gap) found.push({ gap: null });
+      else if (gap) found.push({ gap: null, between: { ...gap, rank: src.rank } });
       for (const [index, [at, level, rank, step, text, look]] of lines.entries()) {
         found.push({
           id: -1,
