@@ -2,7 +2,7 @@
 // its point; what is chosen stands in the address.
 
 import { savedStep } from "./lib/lines.js";
-import { addressOf, placeIn } from "./lib/place.js";
+import { addressOf, placeIn, wholes } from "./lib/place.js";
 import { Throttle } from "./lib/throttle.js";
 import { follow } from "./live.js";
 import { LogCard } from "./logcard.js";
@@ -53,9 +53,10 @@ const listener = {
 // The curve and the lines are read in any order; then the socket goes on from where the lines end.
 const [cursor] = await Promise.all([log.open(place.line ?? null), chart.load()]);
 follow(topic, listener, cursor);
-if (place.step) {
-  if (!place.line) log.showStep(Number(place.step));
-  chart.mark(Number(place.step));
+const [step] = wholes(place.step);
+if (step !== undefined) {
+  if (!place.line) log.showStep(step);
+  chart.mark(step);
 }
 
 document.body.addEventListener("back-online", () => chart.load());

@@ -3,6 +3,7 @@
 import { askFor } from "./lib/asking.js";
 import { Lines, shown } from "./lib/lines.js";
 import { Incoming } from "./lib/live-lines.js";
+import { wholes } from "./lib/place.js";
 import { LogChoices } from "./logchoices.js";
 import { LogFind } from "./logfind.js";
 import { Rows } from "./logrows.js";
@@ -58,11 +59,14 @@ export class LogCard {
 
   /** Show the newest lines, or a line that a link named; resolves to the place from which the socket goes on. */
   async open(line) {
-    if (line && (await this.goTo({ line }))) {
+    const [number] = wholes(line);
+    if (number !== undefined && (await this.goTo({ line: number }))) {
       if (location.hash !== "#log") this.card.scrollIntoView({ block: "center" });
       return null;
     }
-    return (await this.load())?.cursor ?? null;
+    const answer = await this.load();
+    if (line && number === undefined) this.find.say(this.words.noLine);
+    return answer?.cursor ?? null;
   }
 
   /**

@@ -1,12 +1,15 @@
 // Whose lines a log shows, and of which level.
 
+import { wholes } from "./lib/place.js";
+
 export class LogChoices {
   constructor(card) {
     this.log = card;
     this.level = card.card.querySelector("#log-level");
     this.rank = card.card.querySelector("#log-rank");
     const { rank, level } = card.page.place;
-    this.filter = { ranks: new Set((rank ?? "").split(",").filter(Boolean).map(Number)), level: level ?? "" };
+    const known = [...this.level.options].some(({ value }) => value === level);
+    this.filter = { ranks: new Set(wholes(rank)), level: known ? level : "" };
     this.level.addEventListener("change", () => this.#choose({ level: this.level.value }));
     this.rank?.addEventListener("change", () => this.#choose({ ranks: new Set(this.rank.value ? [Number(this.rank.value)] : []) }));
     // The squares come anew when the gang gets its nodes: the card listens for them, and shows them what is chosen.
@@ -49,6 +52,8 @@ export class LogChoices {
     const { ranks } = this.filter;
     const options = [["", words.allRanks.replace("{all}", all.length)]];
     if (ranks.size > 1) options.push(["some", words.someRanks.replace("{n}", ranks.size).replace("{all}", all.length)]);
+    const [only] = ranks;
+    if (ranks.size === 1 && !all.includes(String(only))) options.push([only, `${words.rank} ${only}`]);
     options.push(...all.map((rank) => [rank, `${words.rank} ${rank}`]));
     this.rank.replaceChildren(...options.map(([value, text]) => new Option(text, value)));
     this.rank.hidden = all.length < 2;

@@ -6,6 +6,7 @@ import { offerJobs } from "./lib/chartcompare.js";
 import { savePicture } from "./lib/chartpicture.js";
 import { decode } from "./lib/columns.js";
 import { Curves } from "./lib/curves.js";
+import { share } from "./lib/place.js";
 import { Throttle } from "./lib/throttle.js";
 
 const DRAW_MS = 250;
@@ -37,7 +38,7 @@ export class LossChart {
     this.saves = new Set();
     this.passed = new Set();
     this.marked = null;
-    this.weight = Number(page.place.smooth ?? 0.6);
+    this.weight = share(page.place.smooth, 0.6);
     this.log = page.place.scale === "log";
     this.shown = (page.place.curves ?? "").split(",").filter(Boolean);
     const [from, to] = (page.place.steps ?? "").split("-").map(Number);

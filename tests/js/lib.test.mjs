@@ -4,7 +4,7 @@ import { Backoff } from "../../static/js/lib/backoff.js";
 import { decode, INFINITE, NAN } from "../../static/js/lib/columns.js";
 import { Curves, smooth } from "../../static/js/lib/curves.js";
 import { Lines, savedStep, shown } from "../../static/js/lib/lines.js";
-import { addressOf, placeIn, readPlace, writePlace } from "../../static/js/lib/place.js";
+import { addressOf, placeIn, readPlace, share, wholes, writePlace } from "../../static/js/lib/place.js";
 import { Throttle } from "../../static/js/lib/throttle.js";
 
 test("waits double up to the limit and never fall below half", () => {
@@ -147,6 +147,12 @@ test("the address keeps what was chosen and nothing that is empty", () => {
   assert.equal(hash, "#rank=0,3&step=120&find=a+b%26c");
   assert.deepEqual(readPlace(hash), { rank: "0,3", step: "120", find: "a b&c" });
   assert.equal(writePlace({}), "");
+});
+
+test("what an address says wrong counts as not said", () => {
+  assert.deepEqual(wholes("0,3,abc,-1,1.5,,99999999999999999999"), [0, 3]);
+  assert.deepEqual([wholes(undefined), wholes("")], [[], []]);
+  assert.deepEqual(["0", "0.99", "1", "-1", "NaN", "x", "", undefined].map((text) => share(text, 0.6)), [0, 0.99, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6]);
 });
 
 test("a link to a line keeps its place at the log and what else is chosen", () => {

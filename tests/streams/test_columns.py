@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.streams.domain import columns as domain
-from apps.streams.domain.columns import NONE, Blocks, columns
+from apps.streams.domain.columns import NONE, Blocks, columns, edges, grown, rounded
 from apps.streams.domain.packed import NARROW, WIDE, pack
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
@@ -91,6 +91,35 @@ def test_columns_equal_brute_force(
         )
     named = {place for row in expected for place in row[1:] if place != NONE}
     assert cut.kept().tolist() == sorted(named)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(CURVES, FAR), st.integers(0, 70), st.integers(0, 70), st.integers(1, 90), st.booleans())
+def test_columns_of_a_curve_that_grew_are_those_of_the_whole(
+    points: list[tuple[int, float]], first: int, stop: int, width: int, blocked: bool
+) -> None:
+    steps, values = arrays(points)
+    was = int(np.searchsorted(steps, stop // 2, side="right"))
+    blocks = Blocks.of(values) if blocked else None
+    start, stop = min(first, stop), max(first, stop, int(steps[-1]) if len(steps) and blocked else 0)
+    found = grown(columns(steps[:was], values[:was], start, stop, width), steps, values, blocks)
+    whole = columns(steps, values, start, stop, width)
+    assert (found.start, found.stop, found.width) == (whole.start, whole.stop, whole.width)
+    for name in ("number", "first", "last", "low", "high", "odd"):
+        assert getattr(found, name).tolist() == getattr(whole, name).tolist(), name
+    # Sums are made in another order.
+    most = np.abs(values[np.isfinite(values)]).max(initial=0)
+    if most < 1e300:
+        assert found.mean == pytest.approx(whole.mean, rel=1e-9, abs=1e-9 * most, nan_ok=True)
+
+
+@given(st.integers(0, 2**40), st.integers(1, 2**40))
+def test_a_growing_curve_keeps_its_columns_for_a_while(start: int, span: int) -> None:
+    stop = rounded(start, start + span - 1)
+    assert 0 <= stop - (start + span - 1) <= span // 512
+    later = {rounded(start, start + span - 1 + more) for more in range(1 + span // 2048)[:50]}
+    assert len(later) <= 2
+    assert edges(start, stop, 1) == [start]
 
 
 @settings(max_examples=200, deadline=None)

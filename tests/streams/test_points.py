@@ -115,6 +115,28 @@ def test_a_long_curve_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch, count: 
 
 
 @pytest.mark.django_db
+def test_a_picture_of_a_growing_curve_is_as_one_drawn_anew() -> None:
+    def drawn(stretch: Stretch) -> bytes:
+        kept = services.packed(TOPIC, "loss", stretch)
+        assert services.packed(TOPIC, "loss", stretch) == kept
+        curves._kept.clear()
+        assert services.packed(TOPIC, "loss", stretch) == kept
+        return kept
+
+    stretches = [Stretch(), Stretch(width=7), Stretch(5, 4000, 50), Stretch(900, 5000, 3), Stretch(0, 6000, 6001)]
+    record(1, *((step, float(step % 13)) for step in range(1000)))
+    seen = {stretch: drawn(stretch) for stretch in stretches}
+    for more in ([1000], [1001, 1500], [1502, 3999], [1501], range(4000, 4300)):  # one of them late
+        for stretch in stretches:
+            services.packed(TOPIC, "loss", stretch)
+        record(1, *((step, math.nan if step % 5 == 1 else float(step % 17)) for step in more))
+        again = {stretch: services.packed(TOPIC, "loss", stretch) for stretch in stretches}
+        assert again == {stretch: drawn(stretch) for stretch in stretches}
+        assert again != seen
+        seen = again
+
+
+@pytest.mark.django_db
 def test_what_is_kept_in_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(curves, "KEPT_BYTES", 5000)
     for number in range(8):

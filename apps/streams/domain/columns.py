@@ -4,6 +4,7 @@ spike is lost, and the first of every value that is no number."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,10 @@ class Columns:
     high: Indices
     odd: NDArray[np.intp]
     mean: Values
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in _fields(self))
 
     def kept(self) -> Indices:
         """The places of all points that are told of, in order, each once."""
@@ -84,6 +89,13 @@ class Blocks:
         )  # fmt: skip
 
 
+def rounded(start: int, stop: int) -> int:
+    """A stop for a curve that grows: this one or up to a 512th of the stretch behind it, and seldom another than for
+    the curve of before, so that most of its columns stay as they are."""
+    grain = max(0, ((stop - start + 1) // 512).bit_length() - 1)
+    return start + (-(-(stop - start + 1) >> grain) << grain) - 1
+
+
 def edges(start: int, stop: int, width: int) -> list[int]:
     """The first step of each column when `start` to `stop`, both included, are cut into `width` equal ones. Columns are
     no narrower than a step."""
@@ -92,14 +104,31 @@ def edges(start: int, stop: int, width: int) -> list[int]:
     return [start + -(-number * span // width) for number in range(width)]
 
 
-def columns(steps: Steps, values: Values, start: int, stop: int, width: int, blocks: Blocks | None = None) -> Columns:
-    """Cut the points from `start` to `stop`, both included, into `width` columns. `steps` ascend; equal ones may be
-    among them. `blocks`, if given, are those of these values, and change the speed alone."""
+def grown(known: Columns, steps: Steps, values: Values, blocks: Blocks | None = None) -> Columns:
+    """The same columns of a curve that has more points behind its last: the last one that held any, and those after it,
+    are looked at anew."""
+    if not len(known.number):
+        return columns(steps, values, known.start, known.stop, known.width, blocks)
+    new = columns(steps, values, known.start, known.stop, known.width, blocks, skip=int(known.number[-1]))
+    parts: Any = zip(_fields(known), _fields(new), strict=True)
+    return Columns(known.start, known.stop, known.width, *(np.append(a[..., :-1], b, axis=-1) for a, b in parts))
+
+
+def _fields(of: Columns) -> tuple[Indices, Indices, Indices, Indices, Indices, NDArray[np.intp], Values]:
+    return of.number, of.first, of.last, of.low, of.high, of.odd, of.mean
+
+
+def columns(
+    steps: Steps, values: Values, start: int, stop: int, width: int, blocks: Blocks | None = None, *, skip: int = 0
+) -> Columns:
+    """Cut the points from `start` to `stop`, both included, into `width` columns, and tell of those after the first
+    `skip`. `steps` ascend; equal ones may be among them. `blocks`, if given, are those of these values, and change the
+    speed alone."""
     lefts = edges(start, stop, width)
-    begins = np.searchsorted(steps, np.array(lefts, dtype=np.int64), side="left")
+    begins = np.searchsorted(steps, np.array(lefts[skip:], dtype=np.int64), side="left")
     ends = np.append(begins[1:], np.searchsorted(steps, stop, side="right"))
-    number = np.flatnonzero(ends > begins)
-    begins, ends = begins[number], ends[number]
+    held = np.flatnonzero(ends > begins)
+    begins, ends, number = begins[held], ends[held], held + skip
     if not len(number):
         none = np.empty(0, dtype=np.intp)
         return Columns(start, stop, len(lefts), number, none, none, none, none, np.empty((3, 0), np.intp), np.empty(0))

@@ -15,12 +15,38 @@ from dataclasses import dataclass, field
 import numpy as np
 from django.db import connection
 
-from apps.streams.domain.columns import Blocks, Columns, Steps, Values, columns
+from apps.streams.domain.columns import Blocks, Columns, Steps, Values, columns, grown
 
 KEPT_BYTES = 128 << 20
 """Eight curves of a million points."""
+DRAWN_KEPT = 4
+"""Pictures of a curve, of those asked for last: most people look at the whole of it while it grows."""
 NEWS_LIMIT = 5000
 """More new points than this are cheaper read by reading the curve anew."""
+
+
+class Drawn:
+    """Columns of one curve, with the number of points that they are of, by start, stop and width. Threads share it:
+    whatever one finds is of a curve that has since only grown at its end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._columns: OrderedDict[tuple[int, int, int], tuple[int, Columns]] = OrderedDict()
+
+    @property
+    def nbytes(self) -> int:
+        with self._lock:
+            return sum(found.nbytes for _points, found in self._columns.values())
+
+    def get(self, of: tuple[int, int, int]) -> tuple[int, Columns] | None:
+        return self._columns.get(of)
+
+    def keep(self, of: tuple[int, int, int], found: tuple[int, Columns]) -> None:
+        with self._lock:
+            self._columns[of] = found
+            self._columns.move_to_end(of)
+            while len(self._columns) > DRAWN_KEPT:
+                self._columns.popitem(last=False)
 
 
 @dataclass(frozen=True)
@@ -30,9 +56,18 @@ class Seen:
     steps: Steps
     values: Values
     blocks: Blocks
+    drawn: Drawn
 
     def columns(self, start: int, stop: int, width: int) -> Columns:
-        return columns(self.steps, self.values, start, stop, width, self.blocks)
+        known = self.drawn.get((start, stop, width))
+        if known is None or known[0] > len(self.steps):  # none, or of a later moment
+            found = columns(self.steps, self.values, start, stop, width, self.blocks)
+        elif known[0] == len(self.steps):
+            return known[1]
+        else:
+            found = grown(known[1], self.steps, self.values, self.blocks)
+        self.drawn.keep((start, stop, width), (len(self.steps), found))
+        return found
 
 
 @dataclass
@@ -45,6 +80,7 @@ class Kept:
     points: int
     version: tuple[int, int]
     blocks: Blocks
+    drawn: Drawn = field(default_factory=Drawn)
 
     def extend(self, news: list[tuple[int, float]]) -> None:
         end = self.points + len(news)
@@ -62,11 +98,11 @@ class Kept:
 
     @property
     def seen(self) -> Seen:
-        return Seen(self.steps[: self.points], self.values[: self.points], self.blocks)
+        return Seen(self.steps[: self.points], self.values[: self.points], self.blocks, self.drawn)
 
     @property
     def nbytes(self) -> int:
-        return self.steps.nbytes + self.values.nbytes
+        return self.steps.nbytes + self.values.nbytes + self.drawn.nbytes
 
 
 @dataclass

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 
+from apps.streams.domain.columns import rounded
 from apps.streams.domain.frames import jsonable
 from apps.streams.domain.origins import Origin
 from apps.streams.domain.packed import pack
@@ -151,11 +152,14 @@ class Stretch:
 
 
 def _within(curves: Mapping[int, Seen], stretch: Stretch) -> tuple[int, int]:
-    """The stretch's first and last step. Attempts stand in one picture, so it is one for all."""
+    """The stretch's first and last step. Attempts stand in one picture, so it is one for all. Where a curve's end is
+    asked for, it is up to a 512th more, so that the columns of a curve that grows stay where they are."""
     ends = [(int(seen.steps[0]), int(seen.steps[-1])) for seen in curves.values() if len(seen.steps)]
     start = min((first for first, _last in ends), default=0) if stretch.start is None else stretch.start
-    stop = max((last for _first, last in ends), default=0) if stretch.stop is None else stretch.stop
-    return max(0, start), min(max(start, stop), STEP_LIMIT)
+    if stretch.stop is None:
+        stop = max(start, max((last for _first, last in ends), default=0))
+        return max(0, start), min(rounded(max(0, start), stop), STEP_LIMIT)
+    return max(0, start), min(max(start, stretch.stop), STEP_LIMIT)
 
 
 def series(topic: str, name: str, stretch: Stretch = Stretch()) -> list[dict[str, Any]]:

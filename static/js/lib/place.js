@@ -15,6 +15,17 @@ export function addressOf({ pathname, search, hash }, { line, ...place }) {
   return `${pathname}${text && `?${text}`}${writePlace(place) || (hash === "#log" ? hash : "")}`;
 }
 
+/** The whole numbers of a list with commas; what is none is left out. */
+export function wholes(text) {
+  return (text ?? "").split(",").filter((one) => /^\d{1,15}$/.test(one)).map(Number);
+}
+
+/** A share of one, of one at most a hundredth less; `usual` where the text is none. */
+export function share(text, usual) {
+  const number = text ? Number(text) : Number.NaN;
+  return number >= 0 && number <= 0.99 ? number : usual;
+}
+
 export function readPlace(hash) {
   const found = {};
   for (const [key, value] of new URLSearchParams(hash.replace(/^#/, ""))) {
