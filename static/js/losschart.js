@@ -366,7 +366,8 @@ export class LossChart {
 
   async #nameBeside() {
     for (const job of this.beside) {
-      job.name = await this.#json(`${this.jobs}/${encodeURIComponent(job.id)}`).then(({ name }) => name, () => job.id);
+      const gone = ({ message }) => (message === "404" ? this.words.gone.replace("{name}", job.id) : job.id);
+      job.name = await this.#json(`${this.jobs}/${encodeURIComponent(job.id)}`).then(({ name }) => name, gone);
     }
     this.#legend();
   }

@@ -111,6 +111,8 @@ def test_a_year_with_a_digit_too_many_is_refused_and_every_page_still_reads_the_
     assert answer.status_code == 422
     assert "within a year" in answer.content.decode()
     assert 'value="firmware"' in answer.content.decode()
+    backwards = client.post("/clusters/train-a/maintenance", {"reason": "\u202efirmware"}).content.decode()
+    assert "characters that cannot be shown" in backwards
     for page in ("/clusters/", "/clusters/train-a/", "/fleet/", "/api/v1/clusters/train-a"):
         assert client.get(page).status_code == 200
 

@@ -11,6 +11,7 @@ from django.core.management import call_command
 from django.http import QueryDict
 
 from apps.streams import services
+from apps.streams.domain.lines import BadPattern, Filter, Matcher
 from apps.streams.services import buffer, reading, ring
 from tests import factories
 from tests.factories import World
@@ -189,3 +190,10 @@ def test_a_command_greps_it_for_those_who_may_see_it(world: World, capsys: pytes
     write(job.topic, 1, 30)
     call_command("job_log", job.pk, user=world.scientist.sub, grep="line .[05]$")
     assert [line.rpartition(" ")[2] for line in capsys.readouterr().out.splitlines()] == ["10", "15", "20", "25", "30"]
+
+
+@pytest.mark.parametrize("text", ["((((", "a)(b", "*", "(?=x)"])
+def test_what_is_no_pattern_is_told_of_what_was_typed(text: str) -> None:
+    with pytest.raises(BadPattern) as bad:
+        Matcher(Filter(text=text, regex=True))
+    assert "?m" not in str(bad.value)

@@ -39,7 +39,9 @@ class Maintenance:
 
     def check(self) -> None:
         """Raise ValidationError by field."""
-        if not self.reason.strip() or len(self.reason) > LONGEST_REASON or not self.reason.isprintable():
+        if not self.reason.isprintable():
+            raise ValidationError({"reason": _("Remove line breaks and other characters that cannot be shown.")})
+        if not self.reason.strip() or len(self.reason) > LONGEST_REASON:
             said = _("Say in one line of at most {maximum} characters why; people who submit jobs read it.")
             raise ValidationError({"reason": said.format(maximum=LONGEST_REASON)})
         if self.until is not None and self.until <= timezone.now():

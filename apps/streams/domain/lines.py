@@ -94,6 +94,8 @@ def _compiled(text: str, *, regex: bool) -> re2._Regexp[str]:
     options = re2.Options()
     options.log_errors, options.case_sensitive, options.max_mem = False, False, _PATTERN_MEMORY
     try:
+        if regex:
+            re2.compile(text, options)  # by itself first: what is wrong is told of what was typed
         return re2.compile(f"(?m:{text})" if regex else re2.escape(text), options)
     except re2.error as error:
         said = error.args[0] if error.args else ""
