@@ -255,14 +255,19 @@ class Page:
             last = self._hub.last(topic)
             if last is None:
                 return  # the page is still on its way to the hub, and hears when it is there
-            follow.since = last if await self._catch_up(topic, follow) else None
+            if follow.cursor is not None and self._hub.reaches(topic, follow.cursor):
+                follow.since = follow.cursor.entry
+            else:
+                follow.since = await self._catch_up(topic, follow, last)
 
-    async def _catch_up(self, topic: str, follow: _Follow) -> bool:
-        """Send what the buffer holds after the page's cursor, or its last lines, until there is no more. False if the
-        buffer cannot be read."""
+    async def _catch_up(self, topic: str, follow: _Follow, last: Place) -> Place | None:
+        """Send what the buffer holds after the page's cursor until there is no more, or the topic's last lines. The
+        place up to which that is all, None if the buffer cannot be read."""
         try:
             if follow.cursor is None:
-                await self._pass_on(follow, messages(topic, None, _items(await asyncio.to_thread(buffer.tail, topic))))
+                last, made = await self._hub.tail(topic)
+                await self._pass_on(follow, made)
+                return last
             while follow.cursor is not None and not self._gone:
                 reading = await asyncio.to_thread(buffer.after, topic, follow.cursor)
                 if reading.missing != 0:
@@ -274,8 +279,8 @@ class Page:
         except RedisError as error:
             log.warning("buffer_unread", topic=topic, error=str(error))
             await asyncio.sleep(RETRY_SECONDS)
-            return False
-        return True
+            return None
+        return last
 
     async def _pass_on(self, follow: _Follow, made: Made) -> None:
         found, cursor = made

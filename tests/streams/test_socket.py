@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -17,8 +17,8 @@ from apps.accounts.domain import Role
 from apps.accounts.models import Membership, User
 from apps.clusters.watch.database import in_thread
 from apps.streams import services
+from apps.streams.services import buffer, lobby
 from apps.streams.services import hub as hubs
-from apps.streams.services import lobby
 from apps.streams.urls import sockets
 from tests import factories
 from tests.pages import session_of
@@ -378,6 +378,40 @@ async def test_all_pages_of_a_process_share_one_reader(place: dict[str, Any]) ->
     assert len(readers) == 1
     for socket in sockets_:
         await socket.disconnect()
+
+
+async def test_pages_that_come_back_together_share_what_is_read(
+    place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[str] = []
+    for module, name in ((hubs, "tail"), (buffer, "after")):
+        read = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda *given, _read=read, _name=name: (reads.append(_name), _read(*given))[1]
+        )
+    monkeypatch.setattr(hubs, "TAIL_SECONDS", 60.0)
+    topic, count = place["topic"], 12
+    await asyncio.to_thread(lines, topic, *[f"n{n}" for n in range(5)])
+    async with AsyncExitStack() as stack:
+        pages = [await stack.enter_async_context(page(place["member"])) for _ in range(count)]
+        for socket in pages:
+            await socket.connect()
+            await subscribe(socket, topic)
+        for number in range(5, 15):
+            await asyncio.to_thread(lines, topic, f"n{number}")
+        for socket in pages:
+            texts, cursor = await told(socket, 15)
+            assert texts == [f"n{n}" for n in range(15)]
+        assert reads == ["tail"]
+        for _ in range(count):
+            back = await stack.enter_async_context(page(place["member"]))
+            await back.connect()
+            await subscribe(back, topic, cursor)
+            pages.append(back)
+        await asyncio.to_thread(lines, topic, "n15")
+        for socket in pages:
+            assert (await told(socket, 1))[0] == ["n15"]
+        assert reads == ["tail"]
 
 
 def _headers(session: str) -> list[tuple[bytes, bytes]]:
