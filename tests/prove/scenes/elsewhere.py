@@ -43,6 +43,8 @@ def seed(world: factories.World, me: User) -> dict[str, Any]:
     lines = [Found(at + n * 10**7, n % 2, pod_name(job.pk, n % 2), f"step {n} of what was lost") for n in range(60)]
     lines.append(Found(at + 10**9, 1, pod, "NCCL " + "very-long-word-without-a-break" * 20, "ERROR"))
     _told(job, {}, Answer("read", lines, next=at + 10**9 + 1, own=3, unsure=True, is_cut=True))
+    rest = Found(at + 2 * 10**9, 1, pod, "the last one")
+    _told(job, {"after": str(at + 10**9 + 1)}, Answer("read", [rest]))
     _told(job, {"q": "nothing like it"}, Answer("read"))
     _told(job, {"rank": "0"}, Answer("away", text="Loki did not answer (ConnectTimeout): timed out"))
     source, line = streams.Source(1, 1, pod), streams.LogLine
