@@ -46,7 +46,16 @@ def _as_rest(exception: Exception) -> Exception:
 
 def _answer(status: int, title: str, detail: str, more: dict[str, Any]) -> Response:
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
-    return Response(body, status=status, content_type="application/problem+json")
+    return Response(_whole(body), status=status, content_type="application/problem+json")
+
+
+def _whole(value: Any) -> Any:
+    """The same with ? for halves of characters: what was sent in JSON can hold them, and may be named in the answer."""
+    if isinstance(value, dict):
+        return {_whole(key): _whole(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(one) for one in value]
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 class CursorPagination(pagination.BasePagination):

@@ -61,6 +61,7 @@ def test_half_a_character_is_refused_by_field(world: World) -> None:
     for send, path, body, fields in (
         (client.post, "/api/v1/jobs", f'{{"tenant": "nlp", "document": {document}}}', {"ranks", "a?"}),
         (client.patch, f"/api/v1/jobs/{job.pk}/watch", r'{"watch": "\ud800"}', {"watch"}),
+        (client.put, "/api/v1/secrets/nlp/x", r'{"kind": "\ud800", "values": {"a": "b"}}', {"kind"}),
     ):
         answer = send(path, body, content_type="application/json")
         assert answer.status_code == 400

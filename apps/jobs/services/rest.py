@@ -15,12 +15,8 @@ class Busy(exceptions.APIException):
 
 
 def errors_of(invalid: InvalidDocument) -> dict[str, list[str]]:
-    """Every problem in words, by field. Halves of characters, which JSON can hold and no answer can, show as ?."""
+    """Every problem in words, by field."""
     errors: dict[str, list[str]] = {}
     for problem in invalid.problems:
-        errors.setdefault(_whole(problem.field) or "document", []).append(_whole(problem_text(problem)))
+        errors.setdefault(problem.field or "document", []).append(problem_text(problem))
     return errors
-
-
-def _whole(text: str) -> str:
-    return text.encode(errors="replace").decode()
