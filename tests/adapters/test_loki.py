@@ -227,8 +227,10 @@ def result(kind: str = "streams", *values: object) -> dict[str, object]:
 def test_what_goes_wrong_is_bounded_and_classed(
     monkeypatch: pytest.MonkeyPatch, script: Callable[[Exchange], None], kind: type[Exception], text: str
 ) -> None:
-    monkeypatch.setattr(source, "READ_SECONDS", 0.3)
-    monkeypatch.setattr(source, "BODY_SECONDS", 0.5)
+    if script is silent:
+        monkeypatch.setattr(source, "READ_SECONDS", 0.3)
+    if script is trickle:
+        monkeypatch.setattr(source, "BODY_SECONDS", 0.5)
     monkeypatch.setattr(source, "MOST_BYTES", 4 << 20)
     with scripted(script) as server:
         one = Loki(Address(server.url, token=lambda: "s3cret"), sleep=lambda _seconds: None)
