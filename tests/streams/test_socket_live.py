@@ -66,3 +66,37 @@ async def test_a_page_that_stops_reading_is_let_go_and_hurts_nobody(
     await fast.close()
     server.should_exit = True
     await asyncio.wait_for(serving, 10)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_all_who_come_at_once_are_let_in_though_some_go_before_their_turn(world: factories.World) -> None:
+    session = await in_thread(signed_in, world.scientist)
+    topic = (await in_thread(factories.job, world.scientist, world.place)).topic
+    await asyncio.to_thread(services.forget, topic)
+    await asyncio.to_thread(lines, topic, "here")
+    listener = socket.create_server(("127.0.0.1", 0), backlog=200)
+    config = uvicorn.Config(sockets, log_level="error", lifespan="off", ws="maasportal.sockets:Sockets")
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve([listener]))
+    port = listener.getsockname()[1]
+    cookie = {"Cookie": f"{settings.SESSION_COOKIE_NAME}={session}"}
+
+    async def gone() -> None:
+        _reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(
+            b"GET /ws/ HTTP/1.1\r\nHost: t\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        )
+        writer.transport.abort()
+
+    async def come() -> str:
+        url = f"ws://127.0.0.1:{port}/ws/"
+        async with connect(url, origin=settings.BASE_URL, additional_headers=cookie, open_timeout=30) as page:
+            await page.send(json.dumps({"op": "subscribe", "topic": topic, "log": True}))
+            told = json.loads(await asyncio.wait_for(page.recv(), 30))
+            return str(told["frames"][0]["lines"][0][4])
+
+    found = await asyncio.gather(*(come() if number % 3 else gone() for number in range(60)))
+    assert [text for text in found if text] == ["here"] * 40
+    server.should_exit = True
+    await asyncio.wait_for(serving, 10)
