@@ -149,7 +149,9 @@ def _authorize(setup: Setup) -> Json:
         "status_on_error": {"code": 503},
         # Method, path, host and Authorization are passed by themselves; never a body, which holds what people wrote.
         # Cookies are left of requests to pages alone: the routes to models take them away before.
-        "allowed_headers": named("authorization", "cookie", DEPLOYMENT_HEADER, "x-request-id", "x-forwarded-for"),
+        "allowed_headers": named(
+            "authorization", "cookie", "accept-language", DEPLOYMENT_HEADER, "x-request-id", "x-forwarded-for"
+        ),
         "http_service": {
             "server_uri": {"uri": f"http://{host}:{port}", "cluster": PORTAL, "timeout": f"{AUTHORIZE_SECONDS}s"},
             "path_prefix": AUTHORIZE_PATH,

@@ -352,11 +352,12 @@ def test_a_page_is_reached_as_it_is_and_judged_by_its_cookie(envoy: Running) -> 
     until(lambda: envoy.client.post(CHAT).status_code == 200)
     envoy.portal.asked.clear()
     server.asked.clear()
-    headers = {"Cookie": "maas-board-1=good", "X-Maas-Deployment": "board-2"}
+    headers = {"Cookie": "maas-board-1=good", "X-Maas-Deployment": "board-2", "Accept-Language": "zh-CN"}
     assert envoy.client.get("/team-a/board-1/data/runs?a=b", headers=headers).json() == {"server": "page"}
     [question], [asked] = envoy.portal.asked, server.asked
     assert question[":path"] == f"{AUTHORIZE_PATH}/team-a/board-1/data/runs?a=b"
     assert (question["cookie"], question["x-maas-deployment"]) == ("maas-board-1=good", "board-1")
+    assert question["accept-language"] == "zh-CN", "the portal answers people"
     assert asked[":path"] == "/team-a/board-1/data/runs?a=b"
     assert not {"cookie", "authorization", "x-maas-gateway-secret"} & asked.keys()
     assert envoy.client.get("/team-a/board-1/", headers={"Authorization": "Bearer 401"}).status_code == 401

@@ -6,11 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
+from django.conf import settings as settings_of
 from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from apps.accounts.models import Membership
+from apps.accounts.models import Membership, ProviderSession
 from apps.adapters.gateway import DEPLOYMENT_HEADER, SECRET_HEADER
 from apps.adapters.kubernetes import objects
 from apps.audit.models import Entry
@@ -65,9 +67,11 @@ class Gateway:
         return self.client.get(f"/gateway/enter?{query}")
 
     def judge(self, path: str = "/", board: Board | None = None) -> int:
-        target = sidepods.board_name((board or self.board).pk)
-        headers = {SECRET_HEADER: "s", DEPLOYMENT_HEADER: target}
-        return self.client.get(f"/gateway/authorize{boards.prefix_of(self.board)}{path}", headers=headers).status_code
+        return self.ask(sidepods.board_name((board or self.board).pk), path).status_code
+
+    def ask(self, target: str, path: str = "/", **headers: str) -> Any:
+        headers |= {SECRET_HEADER: "s", **({DEPLOYMENT_HEADER: target} if target else {})}
+        return self.client.get(f"/gateway/authorize{boards.prefix_of(self.board)}{path}", headers=headers)
 
 
 def test_it_is_opened_and_ended_by_whoever_controls_the_job(world: World, job: Job) -> None:
@@ -125,13 +129,58 @@ def test_a_pass_becomes_a_cookie_for_this_one_and_rights_are_asked_each_time(wor
     assert gateway.judge() == 404
 
 
+def entered_by(person: Client, board: Board) -> Gateway:
+    gateway = Gateway(board)
+    answer = gateway.enter(person.get(f"/jobs/{board.job_id}/board/enter")["Location"])
+    assert answer.status_code == 302, answer.content
+    gateway.client.cookies[boards.cookie_name(board.pk)] = answer.cookies[boards.cookie_name(board.pk)].value
+    return gateway
+
+
+def test_its_cookie_ends_with_the_session_that_it_is_from(world: World, job: Job) -> None:
+    board = ready(job)
+    here, elsewhere = browser(world.scientist), browser(world.scientist)
+    one, other = entered_by(here, board), entered_by(elsewhere, board)
+    late = here.get(f"/jobs/{job.pk}/board/enter")["Location"]
+    assert [one.judge(), other.judge()] == [200, 200]
+    assert here.post("/sign-out/").status_code == 302
+    assert [one.judge(), other.judge()] == [401, 200], "the person's other session is open"
+    answer = Gateway(board).enter(late)
+    assert answer.status_code == 401, "nor does a pass that was given before"
+    assert f'href="{settings_of.BASE_URL}/jobs/{job.pk}/"' in answer.content.decode()
+    ProviderSession.objects.update(used_at=timezone.now() - timedelta(days=1))
+    assert other.judge() == 401, "it ends unused as it does in the portal"
+
+
+def test_who_is_not_let_in_is_told_in_their_language_with_a_way_back(world: World, job: Job) -> None:
+    board, way = ready(job), f'href="{settings_of.BASE_URL}/jobs/{job.pk}/"'
+    target = sidepods.board_name(board.pk)
+    stranger, reader = Gateway(board), entered_by(browser(world.scientist, accept_language="zh-CN"), board)
+    shown = stranger.ask(target, accept_language="zh-CN")
+    assert (shown.status_code, shown["Content-Type"]) == (401, "text/html; charset=utf-8")
+    assert 'lang="zh-hans"' in shown.content.decode()
+    assert way in shown.content.decode()
+    boards.end_board(world.scientist.actor(), job=job)
+    for answer in (reader.ask(target), stranger.ask("", accept_language="zh-CN")):  # then without a route
+        assert answer.status_code == 404
+        assert 'lang="zh-hans"' in answer.content.decode(), "as the portal spoke to them"
+        assert way in answer.content.decode()
+    assert "This TensorBoard has ended" in stranger.ask("").content.decode()
+    assert stranger.ask("board-ours").json()["error"]["code"] == "missing_api_key", "a deployment may have such a name"
+
+
 def test_nobody_else_enters(world: World, job: Job) -> None:
     board = ready(job)
     assert browser(world.stranger()).get(f"/jobs/{job.pk}/board/enter").status_code == 404
     gateway = Gateway(board)
     assert gateway.client.get("/gateway/enter?pass=made-up").status_code == 403
-    stolen = boards.address(factories.user("x").actor(), board)
-    assert gateway.enter(stolen).status_code == 403, "a pass for whom may not see the job"
+    stolen = boards.address(browser(factories.user("x")).session.session_key or "", board)
+    assert gateway.enter(stolen).status_code == 404, "a pass for whom may not see the job"
+    assert gateway.enter(boards.address("no session", board)).status_code == 401
+    with time_machine.travel(timezone.now() - timedelta(minutes=2)):
+        old = boards.address(browser(world.scientist).session.session_key or "", board)
+    answer = gateway.enter(old)
+    assert (answer.status_code, f"/jobs/{job.pk}/" in answer.content.decode()) == (403, True)
     shown = Client(headers={"host": "models.test"}).get("/gateway/authorize/x", headers={DEPLOYMENT_HEADER: "board-x"})
     assert shown.status_code == 403, "only the gateway asks"
 

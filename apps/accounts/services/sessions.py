@@ -242,6 +242,17 @@ def session_actors(session_keys: Collection[str]) -> tuple[dict[str, Actor], set
     return {row.session_key: row.user.actor() for row in found if row.session_key not in due}, due
 
 
+def session_id(session_key: str) -> int | None:
+    """What names a browser session in credentials made in it: useless by itself, and gone with it."""
+    return ProviderSession.objects.filter(session_key=session_key).values_list("pk", flat=True).first()
+
+
+def actor_of_session(row_id: int) -> Actor | None:
+    """`session_actor` by `session_id`."""
+    key = ProviderSession.objects.filter(pk=row_id).values_list("session_key", flat=True).first()
+    return session_actor(key) if key else None
+
+
 def _signed_in(session_keys: Collection[str]) -> set[str]:
     """Those of which the browser's half is there as well."""
     sessions = import_module(settings.SESSION_ENGINE).SessionStore.get_model_class().objects

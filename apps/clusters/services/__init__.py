@@ -15,7 +15,7 @@ from apps.clusters.services.entering import (
     renew,
 )
 from apps.clusters.services.figures import pool_figures
-from apps.clusters.services.gateway import Published, Verdict, published_as, refresh_gateway, register_published
+from apps.clusters.services.gateway import Published, Verdict, judge_published, refresh_gateway, register_published
 from apps.clusters.services.lines import read_lines
 from apps.clusters.services.lookout import due, look, waiting
 from apps.clusters.services.maintenance import (
@@ -110,6 +110,7 @@ __all__ = [
     "for_system",
     "history_of",
     "is_silent",
+    "judge_published",
     "look",
     "may_follow_cluster",
     "nodes",
@@ -119,7 +120,6 @@ __all__ = [
     "obstacles",
     "occupants_of",
     "pool_figures",
-    "published_as",
     "read_lines",
     "refresh_gateway",
     "register_cluster",

@@ -9,6 +9,9 @@ from itertools import chain
 from pathlib import Path
 
 from django.conf import settings
+from django.template.loader import render_to_string
+from django.utils import translation
+from django.utils.functional import Promise
 
 from apps.adapters.errors import outside_transaction
 from apps.adapters.gateway import Gateway, Route
@@ -16,21 +19,30 @@ from apps.adapters.gateway import Gateway, Route
 
 @dataclass(frozen=True)
 class Verdict:
-    """The portal's answer to a request of the gateway's client: 200 lets it through, of any other the client gets
-    `text`."""
+    """The portal's answer to a request of the gateway's client: 200 lets it through, of any other the client gets a
+    page that says `text`, in `language` ("": the request's), with a way to `back`, a path of the portal."""
 
     code: int
-    text: str = ""
+    text: str | Promise = ""
+    back: str = "/"
+    language: str = ""
+
+    def page(self) -> str:
+        """It is shown at the gateway's address, where nothing of the portal is served: every address in it is whole."""
+        with translation.override(self.language or translation.get_language()):
+            told = {"text": self.text, "back": self.back, "portal": settings.BASE_URL}
+            return render_to_string("clusters/gateway.html", told) if self.text else ""
 
 
 @dataclass(frozen=True)
 class Published:
     """Something that is published. `routes` are all that are wanted now; `judge` is asked of each request to one of
-    them, by the route's id and the client's cookies, where ids begin with `mark`; "" for what has a door of its own."""
+    them, by the route's id and the client's cookies, where ids begin with `mark` ("" for what has a door of its own);
+    of what it never published it says None. Where no route leads any more it is asked by the path, without cookies."""
 
     mark: str
     routes: Callable[[], Iterable[Route]]
-    judge: Callable[[str, Mapping[str, str]], Verdict] | None = None
+    judge: Callable[[str, Mapping[str, str]], Verdict | None] | None = None
 
 
 _published: dict[str, Published] = {}
@@ -43,9 +55,12 @@ def register_published(one: Published) -> None:
     _published[one.mark] = one
 
 
-def published_as(route_id: str) -> Published | None:
-    """What a route's id belongs to, where that is judged here."""
-    return next((one for mark, one in _published.items() if mark and route_id.startswith(mark)), None)
+def judge_published(route_id: str, path: str, cookies: Mapping[str, str]) -> Verdict | None:
+    """What whoever published it says of a request to this route, or, where none leads there, to this path of the
+    gateway, `<tenant>/<route's id>/…`; None for what is judged elsewhere."""
+    wanted = route_id or "".join(path.split("/")[1:2])
+    judge = next((one.judge for mark, one in _published.items() if mark and wanted.startswith(mark)), None)
+    return judge(wanted, cookies) if judge else None
 
 
 @functools.cache

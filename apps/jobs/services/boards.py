@@ -11,7 +11,8 @@ from django.conf import settings
 from django.core import signing
 from django.db.models import Q
 from django.db.models.functions import Now
-from django.utils import timezone
+from django.urls import reverse
+from django.utils import timezone, translation
 from django.utils.translation import gettext_lazy as _
 
 from apps.accounts import services as accounts
@@ -46,6 +47,16 @@ BOARD_OVER = audit.action(
 )
 SYSTEM = Actor.system("reconcile")
 
+# What a browser is told that is not let in.
+OPEN_IT = _("Open this TensorBoard from the job's page in the portal.")
+OVER_NOW = _("This TensorBoard has ended. Open another one from the job's page in the portal.")
+NOT_THERE = _("This TensorBoard has ended, or you may not see its job any more.")
+SIGNED_OUT = _(
+    "The session of the portal in which you opened this TensorBoard is over. Sign in and open it from the job's page."
+)
+LINK_OVER = _("This link is over. Open the TensorBoard from the job's page in the portal again.")
+BAD_LINK = Verdict(403, _("This link is not whole. Open the TensorBoard from the job's page in the portal."))
+
 
 class NoBoards(Exception):
     """None can be opened: `code` is "no-image" or "no-gateway" for what operators have not set up, "not-run" for a job
@@ -58,10 +69,15 @@ class NoBoards(Exception):
 
 @dataclass(frozen=True)
 class Pass:
-    """What a credential says: who may look at which board."""
+    """What a credential says: which board, the browser session in which it was given, and the language of its page."""
 
     board: str
-    user: str
+    session: int
+    language: str
+
+    @property
+    def said(self) -> dict[str, Any]:
+        return {"b": self.board, "s": self.session, "l": self.language}
 
 
 # --- what people do ---------------------------------------------------------------------------------------------------
@@ -163,49 +179,67 @@ def routes() -> Iterable[Route]:
         yield Route(sidepods.board_name(board.pk), prefix_of(board), (backend,), is_page=True)
 
 
-def address(actor: Actor, board: Board) -> str:
-    """Where a browser enters, with a pass that is good for a minute."""
-    text = signing.dumps({"b": board.pk, "u": actor.user_pk}, salt=_PASS)
-    return f"{settings.GATEWAY_URL}{prefix_of(board)}/enter?pass={text}"
+def address(session_key: str, board: Board) -> str:
+    """Where a browser enters, with a pass that is good for a minute, as long as this session of the portal is open."""
+    told = Pass(board.pk, accounts.session_id(session_key) or 0, translation.get_language() or "")
+    return f"{settings.GATEWAY_URL}{prefix_of(board)}/enter?pass={signing.dumps(told.said, salt=_PASS)}"
 
 
 def cookie_name(board_id: str) -> str:
     return f"maas-{sidepods.board_name(board_id)}"
 
 
-def admit(text: str) -> tuple[Board, str] | None:
-    """The board that a pass opens, with the cookie to keep for it; None for a pass that is no good any more."""
+def admit(text: str) -> tuple[Board, str] | Verdict:
+    """The board that a pass opens, with the cookie to keep for it; else what its holder is told."""
     told = _read(text, _PASS, PASS_SECONDS)
-    board = _usable(told) if told else None
-    if told is None or board is None:
-        return None
-    return board, signing.dumps({"b": told.board, "u": told.user}, salt=_COOKIE)
+    if told is None:
+        old = _read(text, _PASS, None)
+        of = Board.objects.filter(pk=old.board).first() if old else None
+        return Verdict(403, LINK_OVER, _page(of), old.language) if old else BAD_LINK
+    found = _look(told)
+    return found if isinstance(found, Verdict) else (found, signing.dumps(told.said, salt=_COOKIE))
 
 
-def judge(route_id: str, cookies: Mapping[str, str]) -> Verdict:
-    """Whether a request to a board may pass: its cookie is good, and whose it is may still see the job."""
-    name = f"maas-{route_id}"
-    told = _read(cookies.get(name, ""), _COOKIE, settings.TENSORBOARD_HOURS * 3600)
+def judge(route_id: str, cookies: Mapping[str, str]) -> Verdict | None:
+    """Whether a request to a board may pass: its cookie is good, the session of the portal that it is from is still
+    open, and its person may still see the job. None for what never was a board."""
+    told = _read(cookies.get(f"maas-{route_id}", ""), _COOKIE, settings.TENSORBOARD_HOURS * 3600)
     if told is None or sidepods.board_name(told.board) != route_id:
-        return Verdict(401, "Open this TensorBoard from the job's page in the portal.\n")
-    board = _usable(told)
-    if board is None:
-        return Verdict(404, "This TensorBoard has ended. Open another one from the job's page in the portal.\n")
+        return _without_cookie(route_id)
+    found = _look(told)
+    if isinstance(found, Verdict):
+        return found
     again = Q(used_at=None) | Q(used_at__lt=timezone.now() - USED_AGAIN)
-    Board.objects.filter(again, pk=board.pk).update(used_at=timezone.now())
+    Board.objects.filter(again, pk=found.pk).update(used_at=timezone.now())
     return Verdict(200)
 
 
-def _read(text: str, salt: str, seconds: int) -> Pass | None:
+def _without_cookie(route_id: str) -> Verdict | None:
+    board_id = route_id.removeprefix(MARK).upper()
+    board = Board.objects.filter(pk=board_id).first() if board_id.isascii() and board_id.isalnum() else None
+    if board is None:
+        return None
+    return Verdict(404, OVER_NOW, _page(board)) if board.stage in OVER else Verdict(401, OPEN_IT, _page(board))
+
+
+def _read(text: str, salt: str, seconds: int | None) -> Pass | None:
     try:
         told = signing.loads(text, salt=salt, max_age=seconds)
-        return Pass(str(told["b"]), str(told["u"]))
-    except (signing.BadSignature, KeyError, TypeError):
+        return Pass(str(told["b"]), int(told["s"]), str(told["l"]))
+    except (signing.BadSignature, KeyError, TypeError, ValueError):
         return None
 
 
-def _usable(told: Pass) -> Board | None:
-    """The board, where it is ready and the person may see its job."""
-    ready = Board.objects.filter(pk=told.board, phase=Stage.READY).select_related("job__tenant").first()
-    actor = accounts.actor_of(told.user) if ready else None
-    return ready if ready and actor and actor.may(Permission.JOB_VIEW, ready.job.tenant_id) else None
+def _look(told: Pass) -> Board | Verdict:
+    """The board, where it is ready and the person may see its job; else what they are told."""
+    board = Board.objects.filter(pk=told.board).select_related("job__tenant").first()
+    back, actor = _page(board), accounts.actor_of_session(told.session)
+    if actor is None:
+        return Verdict(401, SIGNED_OUT, back, told.language)
+    if board is None or board.stage is not Stage.READY or not actor.may(Permission.JOB_VIEW, board.job.tenant_id):
+        return Verdict(404, NOT_THERE, back, told.language)
+    return board
+
+
+def _page(board: Board | None) -> str:
+    return reverse("jobs:detail", args=[board.job_id]) if board else "/"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from csp.decorators import csp_update
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -10,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from apps.accounts.scoping import public
+from apps.clusters.services import Verdict
 from apps.jobs import services
 from apps.jobs.domain.boards import Stage
 from apps.jobs.services import boards
@@ -43,22 +45,19 @@ def board_enter(request: HttpRequest, job_id: str) -> HttpResponse:
     if board is None or board.stage is not Stage.READY:
         messages.warning(request, _("No TensorBoard of this job is ready."))
         return redirect("jobs:detail", job.pk)
-    answer = HttpResponseRedirect(boards.address(request.actor, board))
+    answer = HttpResponseRedirect(boards.address(request.session.session_key or "", board))
     answer["Referrer-Policy"] = "no-referrer"
     return answer
 
 
 @public
 @require_GET
+@csp_update({"style-src": [settings.BASE_URL]})
 def gateway_enter(request: HttpRequest) -> HttpResponse:
     """Reached through the gateway: a good pass becomes a cookie for this one TensorBoard, and the way leads on."""
     found = boards.admit(request.GET.get("pass", ""))
-    if found is None:
-        return HttpResponse(
-            _("This link is over. Open the TensorBoard from the job's page in the portal again.") + "\n",
-            status=403,
-            content_type="text/plain; charset=utf-8",
-        )
+    if isinstance(found, Verdict):
+        return HttpResponse(found.page(), status=found.code)
     board, cookie = found
     path = f"{boards.prefix_of(board)}/"
     answer = HttpResponseRedirect(f"{settings.GATEWAY_URL}{path}")

@@ -35,14 +35,13 @@ WORDS: dict[Answer, tuple[str, str, str]] = {
 @csrf_exempt
 @require_http_methods(["GET", "HEAD", "POST"])
 def authorize(request: HttpRequest, path: str) -> HttpResponse:
-    """200 lets the request of the gateway's client through; 4xx is what the client is answered."""
+    """200 lets the request of the gateway's client to this path through; 4xx is what the client is answered."""
     shown = request.headers.get(SECRET_HEADER, "")
     if not settings.GATEWAY_SECRET or not constant_time_compare(shown, settings.GATEWAY_SECRET):
         return HttpResponse("Only the gateway asks here.\n", status=403, content_type="text/plain")
     target = request.headers.get(DEPLOYMENT_HEADER, "")
-    if (other := clusters.published_as(target)) and other.judge:
-        told = other.judge(target, request.COOKIES)
-        return HttpResponse(told.text, status=told.code, content_type="text/plain; charset=utf-8")
+    if told := clusters.judge_published(target, path, request.COOKIES):
+        return HttpResponse(told.page(), status=told.code)
     verdict = services.authorize(request.headers.get("Authorization", ""), target)
     if verdict.answer is Answer.LET_IN:
         response = HttpResponse(status=200, content_type="text/plain")
