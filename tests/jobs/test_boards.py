@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
 import time_machine
 from django.conf import settings as settings_of
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 from django.utils import timezone
@@ -88,6 +91,35 @@ def test_it_is_opened_and_ended_by_whoever_controls_the_job(world: World, job: J
     assert (told["state"], told["reason"]) == ("ended", f"{world.scientist.name} ended it.")
     assert Entry.objects.filter(action="job.board-ended", result="done").count() == 1
     assert client.post(rest).status_code == 202, "another one may follow"
+
+
+def told(*words: str) -> str:
+    out = StringIO()
+    call_command("boards", *words, stdout=out)
+    return out.getvalue()
+
+
+def test_a_command_lists_opens_and_ends_as_the_page_does(world: World, job: Job) -> None:
+    me, viewer, stranger = world.scientist.sub, world.people[Role.VIEWER].sub, world.stranger().sub
+    assert told("list", "--as", me) == ""
+    assert told("open", job.pk, "--as", me) == f"{job.pk} {job.name}: asked\n"
+    assert [one["job"] for one in json.loads(told("list", "--as", viewer, "--json"))] == [job.pk]
+    assert told("list", "--as", stranger) == ""
+    for who, code, said in (
+        (viewer, 3, "somebody else"),
+        (stranger, 1, "sees no job"),
+        ("nobody", 1, "Nobody is known"),
+    ):
+        with pytest.raises(CommandError, match=said) as refused:
+            told("end", job.pk, "--as", who)
+        assert refused.value.returncode == code
+    assert told("end", job.pk, "--as", me) == f"{job.pk} {job.name}: ended {world.scientist.name} ended it.\n"
+    assert told("list", "--as", me) == ""
+    waiting = own(world.scientist, world.place, phase=Phase.WAITING)
+    for words in (("open", waiting.pk), ("open",), ("list", job.pk)):
+        with pytest.raises(CommandError) as wrong:
+            told(*words, "--as", me)
+        assert wrong.value.returncode == 2
 
 
 def test_where_none_can_be_opened_the_page_says_why(world: World, job: Job, settings: Any) -> None:

@@ -99,6 +99,12 @@ def board_of(job: Job) -> Board | None:
     return Board.objects.filter(job=job).select_related("asked_by", "job").order_by("-id").first()
 
 
+def open_boards(actor: Actor) -> list[Board]:
+    """Those that have not ended, of the jobs that the actor may see, the newest first."""
+    rows = Board.objects.filter(job__in=Job.objects.visible_to(actor)).exclude(phase__in=OVER)
+    return list(rows.select_related("job").order_by("-id"))
+
+
 @audit.use_case(BOARD_OPENED)
 def open_board(actor: Actor, *, job: Job) -> Board:
     """Ask for one; while there is one it stays. Raises Denied, NoBoards."""

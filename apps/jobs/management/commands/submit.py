@@ -14,6 +14,7 @@ from apps.accounts import services as accounts
 from apps.accounts.types import Denied
 from apps.jobs import services
 from apps.jobs.domain.phases import Phase
+from apps.jobs.management.about import asking
 
 MOST_KEY = 255
 
@@ -33,9 +34,7 @@ class Command(BaseCommand):
         document = read_document(options["spec"])
         if len(options["key"]) > MOST_KEY:
             raise CommandError(f"--key may have at most {MOST_KEY} characters.", returncode=2)
-        actor = accounts.actor_named(options["user"])
-        if actor is None:
-            raise CommandError(f"Nobody is known as {options['user']}; they must have signed in once.")
+        actor = asking(options["user"])
         tenant = accounts.tenant_of(actor, options["tenant"])
         if tenant is None:
             raise CommandError(f"{options['user']} is in no tenant called {options['tenant']}.")
