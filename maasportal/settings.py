@@ -11,6 +11,10 @@ from urllib.parse import urlsplit
 import environ
 from django.utils.translation import gettext_lazy as _
 
+from apps.jobs.domain.phases import Phase as JobPhase
+from apps.quotas.domain.states import State as QuotaState
+from apps.secrets.domain import Kind as SecretKind
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.FileAwareEnv()
 
@@ -311,6 +315,12 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SERVE_AUTHENTICATION": [],
+    # Where fields of one name have several sets of values, or one set stands in fields of several names.
+    "ENUM_NAME_OVERRIDES": {
+        "JobPhaseEnum": list(JobPhase),
+        "QuotaStateEnum": list(QuotaState),
+        "SecretKindEnum": list(SecretKind),
+    },
 }
 
 # --- logs -----------------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class SecretSerializer(serializers.ModelSerializer[Secret]):
         fields = ("name", "tenant", "kind", "note", "keys", "version", "created_at", "changed_at", "changed_by")
 
 
-class EntrySerializer(serializers.Serializer[Any]):
+class EnterSecretSerializer(serializers.Serializer[Any]):
     kind = serializers.ChoiceField([kind.value for kind in services.Kind], default=services.Kind.GENERIC.value)
     note = serializers.CharField(default="", allow_blank=True)
     values = serializers.DictField(  # type: ignore[assignment]  # a field may be called as it is
@@ -79,7 +79,9 @@ class SecretView(GenericAPIView[Secret]):
         return Response(SecretSerializer(_secret(request, tenant, name)).data)
 
     @extend_schema(
-        operation_id="put_secret", request=EntrySerializer, responses={200: SecretSerializer, 201: SecretSerializer}
+        operation_id="put_secret",
+        request=EnterSecretSerializer,
+        responses={200: SecretSerializer, 201: SecretSerializer},
     )
     @sensitive_variables()
     def put(self, request: Request, tenant: str, name: str) -> Response:
@@ -89,7 +91,7 @@ class SecretView(GenericAPIView[Secret]):
         if where is None:
             raise exceptions.NotFound
         services.require_entering(actor, tenant_id=where.pk)
-        form = EntrySerializer(data=request.data)
+        form = EnterSecretSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         data = form.validated_data
         entry = services.Entry(services.Values(data["values"]), data["kind"], data["note"])

@@ -104,7 +104,7 @@ class DecideSerializer(serializers.Serializer[Any]):
         return attrs
 
 
-class RemoveSerializer(serializers.Serializer[Any]):
+class RemoveTenantSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="The tenant's slug once more, so that nobody removes the wrong one.")
 
 
@@ -180,11 +180,11 @@ class LookView(GenericAPIView[Placement]):
 class RemoveView(GenericAPIView[Placement]):
     serializer_class = PlacementSerializer
 
-    @extend_schema(operation_id="remove_tenant", request=RemoveSerializer, responses={202: PlacementSerializer})
+    @extend_schema(operation_id="remove_tenant", request=RemoveTenantSerializer, responses={202: PlacementSerializer})
     def post(self, request: Request, slug: str, cluster: str) -> Response:
         """Drain and delete the place; the tenant's rows stay. 409: something stands in the way, see detail."""
         placement = _place(request, slug, cluster)
-        form = RemoveSerializer(data=request.data)
+        form = RemoveTenantSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         try:
             services.remove(_actor(request), placement=placement, typed=form.validated_data["name"])

@@ -143,7 +143,7 @@ class MaintenanceSerializer(serializers.Serializer[Any]):
     until = serializers.DateTimeField(required=False, allow_null=True, default=None)
 
 
-class RemoveSerializer(serializers.Serializer[Any]):
+class RemoveClusterSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="The cluster's slug once more, so that nobody removes the wrong one.")
 
 
@@ -262,11 +262,11 @@ class ProfileView(GenericAPIView[Any]):
 class RemoveView(GenericAPIView[Cluster]):
     serializer_class = ClusterSerializer
 
-    @extend_schema(operation_id="remove_cluster", request=RemoveSerializer, responses={204: None})
+    @extend_schema(operation_id="remove_cluster", request=RemoveClusterSerializer, responses={204: None})
     def post(self, request: Request, slug: str) -> Response:
         """Forget the cluster and its credential; nothing is touched in it. 409: something lives there, see detail."""
         cluster = _managed(request, slug)
-        form = RemoveSerializer(data=request.data)
+        form = RemoveClusterSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         try:
             services.remove(_actor(request), cluster=cluster, typed=form.validated_data["name"])

@@ -35,7 +35,7 @@ class NodeSerializer(serializers.ModelSerializer[ClusterNode]):
         )  # fmt: skip
 
 
-class PoolSerializer(serializers.Serializer[Any]):
+class FleetPoolSerializer(serializers.Serializer[Any]):
     """A pool of nodes; `gangs` maps accelerators for each pod to the most pods placed at once."""
 
     name = serializers.CharField()
@@ -69,7 +69,7 @@ class StandSerializer(serializers.Serializer[Any]):
     largest_gang = serializers.IntegerField(source="capacity.largest_gang")
     unusable = serializers.IntegerField(source="capacity.unusable")
     need_a_look = serializers.IntegerField(source="troubled")
-    pools = PoolSerializer(many=True)
+    pools = FleetPoolSerializer(many=True)
     pieces = PieceSerializer(many=True, source="blamed")
 
 
@@ -84,7 +84,7 @@ class LinkSerializer(serializers.Serializer[Any]):
     source = serializers.CharField(required=False, allow_blank=True, default="")  # type: ignore[assignment]
 
 
-class EntrySerializer(serializers.Serializer[Any]):
+class AcceleratorSerializer(serializers.Serializer[Any]):
     """What is known of an accelerator. `memory` is in bytes, or as `80 GiB`."""
 
     name = serializers.CharField()
@@ -161,7 +161,7 @@ class QueuesView(GenericAPIView[Any]):
 
 
 class AcceleratorsView(GenericAPIView[Any]):
-    serializer_class = EntrySerializer
+    serializer_class = AcceleratorSerializer
     pagination_class = None
 
     @extend_schema(operation_id="list_accelerators", responses={200: OpenApiTypes.OBJECT})
@@ -172,14 +172,14 @@ class AcceleratorsView(GenericAPIView[Any]):
 
 
 class AcceleratorView(GenericAPIView[Any]):
-    serializer_class = EntrySerializer
+    serializer_class = AcceleratorSerializer
     pagination_class = None
 
-    @extend_schema(operation_id="save_accelerator", request=EntrySerializer, responses=EntrySerializer)
+    @extend_schema(operation_id="save_accelerator", request=AcceleratorSerializer, responses=AcceleratorSerializer)
     def put(self, request: Request, slug: str) -> Response:
         """Add an entry, or change the one of this slug. Nodes are counted by it within half a minute."""
         _actor(request).require(Permission.CLUSTER_REGISTER, target="accelerators")
-        form = EntrySerializer(data=request.data)
+        form = AcceleratorSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         try:
             entry = catalogue.save_accelerator(_actor(request), slug, form.validated_data)
