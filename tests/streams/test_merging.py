@@ -17,7 +17,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from apps.adapters.errors import Unavailable
-from apps.adapters.storage import Folder
+from apps.adapters.storage import Bucket, Folder, storage
 from apps.streams import services
 from apps.streams.domain.frames import Cursor, Entry, Kind, unpack_log
 from apps.streams.domain.lines import Block, Filter
@@ -25,6 +25,7 @@ from apps.streams.domain.merging import Limits, Piece, runs
 from apps.streams.domain.segments import Broken, blocks, pack, packed, summed, summed_frames, unpack
 from apps.streams.models import Segment
 from apps.streams.services import archive, buffer, kept, merging, retention
+from tests.adapters.test_storage import BUCKET, bucket, s3  # noqa: F401 (fixtures)
 from tests.streams.test_archive import everything, folder, keep_all, place, topic, write  # noqa: F401 (fixtures)
 from tests.streams.test_lines import SECOND, ask, numbers
 
@@ -149,6 +150,21 @@ def for_good(settings: Any) -> None:
     settings.LOG_KEPT_DAYS = 0
 
 
+@pytest.fixture(params=["folder", "bucket"])
+def objects(request: pytest.FixtureRequest, folder: Path) -> Callable[[], int]:
+    """How many objects there are, in a folder and in a bucket of a server that speaks S3."""
+    if request.param == "folder":
+        return lambda: len([path for path in folder.rglob("*") if path.is_file()])
+    store: Bucket = request.getfixturevalue("bucket")
+
+    def listed() -> list[str]:
+        return [each["Key"] for each in store._client.list_objects_v2(Bucket=BUCKET).get("Contents", [])]
+
+    for key in listed():
+        store._client.delete_object(Bucket=BUCKET, Key=key)
+    return lambda: len(listed())
+
+
 def slow(topic: str, segments: int, lines: int = 3) -> None:
     for n in range(segments):
         write(topic, n * lines + 1, lines, attempt=1 + n // 6, level="ERROR" if n == 4 else "INFO")
@@ -177,7 +193,7 @@ def stored(topic: str) -> list[tuple[int, int]]:
     return list(Segment.objects.filter(archive._READABLE, topic=topic).order_by("first").values_list("first", "last"))
 
 
-def test_merged_segments_read_as_before_and_the_small_ones_go(topic: str, folder: Path) -> None:
+def test_merged_segments_read_as_before_and_the_small_ones_go(topic: str, objects: Callable[[], int]) -> None:
     slow(topic, 12)
     buffer.forget(topic)
     before = told(topic)
@@ -188,14 +204,13 @@ def test_merged_segments_read_as_before_and_the_small_ones_go(topic: str, folder
     archive._frames.cache_clear()
     assert told(topic) == before
     assert services.due_merges() == []
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    assert (len(files), services.due_segments()) == (13, []), "who reads them now reads on"
+    assert (objects(), services.due_segments()) == (13, []), "who reads them now reads on"
     Segment.objects.filter(due_at__isnull=False).update(due_at=timezone.now())
     for pk in services.due_segments():
         services.remove_segment(pk)
     archive._frames.cache_clear()
     assert told(topic) == before
-    assert len([path for path in folder.rglob("*") if path.is_file()]) == 2
+    assert objects() == 2
     write(topic, 37, 3)
     keep_all(topic)
     assert everything(topic) == list(range(1, 40))
@@ -230,7 +245,7 @@ POINTS: dict[str, tuple[object, str, bool]] = {
 @pytest.mark.parametrize("point", POINTS)
 def test_a_stop_at_any_point_leaves_a_whole_archive(
     topic: str,
-    folder: Path,
+    objects: Callable[[], int],
     point: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -255,7 +270,7 @@ def test_a_stop_at_any_point_leaves_a_whole_archive(
     archive._frames.cache_clear()
     assert told(topic) == before
     assert stored(topic) == [(1, 33), (34, 36)]
-    assert len([path for path in folder.rglob("*") if path.is_file()]) == 2
+    assert objects() == 2
 
 
 def test_a_stop_between_the_bytes_and_the_row_of_what_was_merged(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +324,7 @@ def test_what_retention_took_meanwhile_does_not_come_back(topic: str, monkeypatc
     assert Segment.objects.filter(topic=topic, first=1, last=33).get().due_at is not None
 
 
-def test_two_workers_merge_once(topic: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_workers_merge_once(topic: str, objects: Callable[[], int], monkeypatch: pytest.MonkeyPatch) -> None:
     slow(topic, 12)
     real = archive.put
 
@@ -356,11 +371,12 @@ def test_few_wait_until_the_log_is_over_and_lines_of_days_stay_apart(
     assert not Segment.objects.filter(merge_at__isnull=False, due_at=None).exists()
 
 
-def test_a_lost_object_stops_only_its_own_run(topic: str, folder: Path) -> None:
+def test_a_lost_object_stops_only_its_own_run(topic: str, objects: Callable[[], int]) -> None:
     slow(topic, 12)
     buffer.forget(topic)
     lost = Segment.objects.get(topic=topic, first=7)
-    next(path for path in folder.rglob(lost.digest)).unlink()
+    storage().remove(lost.digest)
+    assert objects() == 11
     services.merge_topic(topic)
     assert len(stored(topic)) == 12
     assert sum(len(b.frame.lines) for b in archive.forwards(topic, 1, archive.END, Filter())) == 33
