@@ -1,13 +1,22 @@
-"""When a server asks to come back."""
+"""When to come back: as a server asks, and after so many tries that failed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from email.utils import parsedate_to_datetime
 
 from django.utils import timezone
 
+from apps.adapters.errors import OutsideError, Unavailable
+
 RETRY_LIMIT = 300.0
+
+
+def pause(error: OutsideError, failures: int, longest: timedelta) -> timedelta:
+    """Until the next try after so many that failed, 1 or more: soon at first, and not before the system wants it."""
+    least = error.retry_after if isinstance(error, Unavailable) else 0
+    return min(timedelta(seconds=max(least, 2.0 ** min(failures, 10) / 2)), longest)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

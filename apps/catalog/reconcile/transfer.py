@@ -12,6 +12,8 @@ from apps.adapters.errors import NotFound, Refused, Unavailable
 from apps.adapters.kubernetes import objects
 from apps.adapters.kubernetes.answers import AccountMissing, RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
+from apps.adapters.kubernetes.owned import ForeignObject, find
+from apps.adapters.retrying import pause
 from apps.adapters.storage import storage
 from apps.catalog import moves
 from apps.catalog.domain import formats, manifests
@@ -33,10 +35,6 @@ LONGEST = timedelta(seconds=5)
 """While a cluster is away, tries come at most this far apart."""
 PENDING = timedelta(minutes=15)
 """A pod that has not begun by then is given up; a person may try again."""
-
-
-class ForeignObject(Exception):
-    """Something without our label has the transfer's name; it is not ours to change or to delete."""
 
 
 def reconcile_transfer(transfer: Transfer) -> timedelta | None:
@@ -129,13 +127,7 @@ def _send(api: KubeApi, transfer: Transfer) -> timedelta | None:
 
 def _pod(api: KubeApi, transfer: Transfer) -> objects.Object | None:
     path = objects.path(objects.POD, transfer.placement.namespace, object_name(transfer.pk))
-    try:
-        found = api.get(path)
-    except NotFound:
-        return None
-    if (found["metadata"].get("labels") or {}).get(TRANSFER_LABEL) != transfer.pk:
-        raise ForeignObject(path)
-    return found
+    return find(api, path, (TRANSFER_LABEL, transfer.pk))
 
 
 def _clear(api: KubeApi, transfer: Transfer) -> None:
@@ -189,5 +181,4 @@ def _wait(transfer: Transfer, error: Unavailable | RightMissing, code: str) -> t
     log.warning("transfer_waits", transfer=transfer.pk, error=error.text, failures=failures)
     if transfer.state not in ENDED:
         moves.move(transfer, transfer.state, Why(code))
-    least = error.retry_after if isinstance(error, Unavailable) else 0
-    return min(timedelta(seconds=max(least, 2.0 ** min(failures, 4) / 2)), LONGEST)
+    return pause(error, failures, LONGEST)

@@ -13,6 +13,8 @@ from apps.adapters.errors import Refused, Unavailable
 from apps.adapters.kubernetes import objects
 from apps.adapters.kubernetes.answers import RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
+from apps.adapters.kubernetes.owned import ForeignObject, find
+from apps.adapters.retrying import pause
 from apps.clusters import services as clusters
 from apps.clusters.services.connect import connect, connect_for
 from apps.jobs.domain import manifests, sidepods
@@ -20,7 +22,6 @@ from apps.jobs.domain.boards import OVER, Stage, why_over
 from apps.jobs.domain.sidepods import read_pod
 from apps.jobs.models import Board
 from apps.jobs.reconcile import beside
-from apps.jobs.reconcile.job import ForeignObject
 from apps.jobs.services import boards, reading
 from apps.tenants import services as tenants
 
@@ -63,7 +64,7 @@ def _step(board: Board) -> timedelta | None:
     eye = connect(job.placement.cluster)
     hand = connect_for(job.placement.cluster, tenants.account_of(job.tenant.slug))
     name = sidepods.board_name(board.pk)
-    pod = beside.find(eye, job.placement.namespace, name, (manifests.BOARD_LABEL, board.pk))
+    pod = find(eye, objects.path(objects.POD, job.placement.namespace, name), (manifests.BOARD_LABEL, board.pk))
     if board.stage in OVER:
         again = clusters.refresh_gateway() if settings.GATEWAY_DIR else False  # nobody is sent there any more
         if pod is not None:
@@ -125,4 +126,4 @@ def _wait(board: Board, error: Unavailable | RightMissing, code: str) -> timedel
         if boards.is_late(board):
             return _end(board, Stage.FAILED, code)
         boards.note(board, board.stage, reason=code)
-    return beside.pause(error, failures, LONGEST)
+    return pause(error, failures, LONGEST)

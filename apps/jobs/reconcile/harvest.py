@@ -12,13 +12,14 @@ from apps.adapters.errors import Refused, Unavailable
 from apps.adapters.kubernetes import objects
 from apps.adapters.kubernetes.answers import RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
+from apps.adapters.kubernetes.owned import ForeignObject, find
+from apps.adapters.retrying import pause
 from apps.clusters.services.connect import connect, connect_for
 from apps.jobs.domain import manifests, sidepods
 from apps.jobs.domain.harvest import ENDED, WRITES, Harvest
 from apps.jobs.domain.sidepods import SeenPod, read_pod
 from apps.jobs.models import EventReader
 from apps.jobs.reconcile import beside
-from apps.jobs.reconcile.job import ForeignObject
 from apps.jobs.services import harvesting, reading
 from apps.tenants import services as tenants
 
@@ -63,7 +64,7 @@ def _step(reader: EventReader) -> timedelta | None:
     eye = connect(job.placement.cluster)
     hand = connect_for(job.placement.cluster, tenants.account_of(job.tenant.slug))
     name = sidepods.reader_name(reader.pk)
-    pod = beside.find(eye, job.placement.namespace, name, (manifests.EVENTS_LABEL, reader.pk))
+    pod = find(eye, objects.path(objects.POD, job.placement.namespace, name), (manifests.EVENTS_LABEL, reader.pk))
     if reader.state is not Harvest.READING:
         if pod is not None:
             _clear(hand, reader, pod)
@@ -132,4 +133,4 @@ def _wait(reader: EventReader, error: Unavailable | RightMissing, code: str) -> 
     log.warning("event_reader_waits", job=reader.pk, error=error.text, failures=failures)
     if reader.state is Harvest.WAITING:
         harvesting.tell_wait(reader, code)
-    return beside.pause(error, failures, LONGEST)
+    return pause(error, failures, LONGEST)

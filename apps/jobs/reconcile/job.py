@@ -16,6 +16,8 @@ from apps.adapters.errors import Conflict, NotFound, Refused, Unavailable
 from apps.adapters.kubernetes import objects
 from apps.adapters.kubernetes.answers import AccountMissing, RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
+from apps.adapters.kubernetes.owned import ForeignObject, find
+from apps.adapters.retrying import pause
 from apps.clusters import services as clusters
 from apps.clusters.services.connect import connect, connect_for
 from apps.jobs import moves
@@ -52,10 +54,6 @@ NO_ACCOUNT = "waiting.account"
 
 
 _PLACED_OR_NOT = frozenset({Phase.WAITING, Phase.STARTING, Phase.RUNNING})
-
-
-class ForeignObject(Exception):
-    """Something without our label has the job's name; it is not ours to change or to delete."""
 
 
 def reconcile_job(job: Job) -> timedelta | None:
@@ -149,12 +147,9 @@ def look(api: KubeApi, job: Job) -> Seen | None:
     """What the cluster shows of a job, or None when it knows no such object."""
     place = reading.place(job.placement)
     name = manifests.object_name(job.pk)
-    try:
-        found = api.get(_path(job, place))
-    except NotFound:
+    found = find(api, _path(job, place), (manifests.JOB_LABEL, job.pk))
+    if found is None:
         return None
-    if found["metadata"].get("labels", {}).get(manifests.JOB_LABEL) != job.pk:
-        raise ForeignObject(name)
     pods = api.list(objects.path(objects.POD, place.namespace), label_selector=f"{manifests.JOB_LABEL}={job.pk}")
     waiting = not any(pod.get("spec", {}).get("nodeName") for pod in pods)
     group = None
@@ -281,7 +276,6 @@ def _wait(job: Job, error: Unavailable | RightMissing, code: str) -> timedelta:
     if job.state is Phase.SUBMITTED or (code == NO_ACCOUNT and not job.state.is_final):
         moves.move(job, job.state, moves.Facts(job.attempt, Reason(code)))
     log.warning("cluster_unavailable", job=job.pk, error=error.text, failures=failures)
-    least = error.retry_after if isinstance(error, Unavailable) else 0
     if isinstance(error, Unavailable) and clusters.is_silent(job.placement.cluster_id):
         return away.UNTIL_ANSWERED
-    return min(timedelta(seconds=max(least, 2.0 ** min(failures, 7) / 2)), LONGEST)
+    return pause(error, failures, LONGEST)

@@ -9,10 +9,12 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from apps.adapters.errors import Conflict, NotFound, Refused, Unavailable
+from apps.adapters.errors import Conflict, Refused, Unavailable
 from apps.adapters.kubernetes import objects
 from apps.adapters.kubernetes.answers import RightMissing
 from apps.adapters.kubernetes.calls import KubeApi
+from apps.adapters.kubernetes.owned import ForeignObject, find
+from apps.adapters.retrying import pause
 from apps.catalog import services as catalog
 from apps.clusters.services.connect import connect, connect_for
 from apps.quotas import services as quotas
@@ -39,10 +41,6 @@ REFUSED_AGAIN = timedelta(minutes=1)
 NO_ACCOUNT = "asking.account"
 TICKET = timedelta(hours=1)
 """How long a pod's token for the model's files is good. It is renewed at half of that: any replica may start anew."""
-
-
-class ForeignObject(Exception):
-    """Something without our label has the deployment's name; it is not ours to change or to delete."""
 
 
 def reconcile_deployment(deployment: Deployment) -> timedelta | None:
@@ -119,12 +117,7 @@ def _again(deployment: Deployment, decision: Decision, seen: Seen) -> timedelta 
 def look(api: KubeApi, plan: manifests.Plan) -> Seen:
     """What the cluster shows of a deployment."""
     namespace = plan.place.namespace
-    try:
-        found = api.get(_path(plan))
-    except NotFound:
-        found = None
-    if found and (found["metadata"].get("labels") or {}).get(manifests.LABEL) != plan.deployment_id:
-        raise ForeignObject(plan.deployment_id)
+    found = find(api, _path(plan), (manifests.LABEL, plan.deployment_id))
     selector = f"{manifests.LABEL}={plan.deployment_id}"
     return read_seen(found, api.list(objects.path(objects.POD, namespace), label_selector=selector))
 
@@ -228,8 +221,7 @@ def _wait(deployment: Deployment, error: Unavailable | RightMissing, code: str) 
     if error.text and _is_told(deployment, code):
         moves.move(deployment, deployment.state, Reason(code))
     log.warning("cluster_unavailable", deployment=deployment.pk, error=error.text, failures=failures)
-    least = error.retry_after if isinstance(error, Unavailable) else 0
-    return min(timedelta(seconds=max(least, 2.0 ** min(failures, 4) / 2)), LONGEST)
+    return pause(error, failures, LONGEST)
 
 
 def _is_told(deployment: Deployment, code: str) -> bool:
