@@ -21,6 +21,15 @@ _CONTROL = {"class": "form-control", "autocomplete": "off", "spellcheck": "false
 _CONCEALED = {**_CONTROL, "class": "form-control mono concealed"}
 
 
+def _authority() -> forms.CharField:
+    return forms.CharField(
+        label=_("Certificate authority"),
+        required=False,
+        help_text=_("In PEM form; empty where a public authority signs."),
+        widget=forms.Textarea({**_CONTROL, "class": "form-control mono", "rows": "4"}),
+    )
+
+
 class Concealed(forms.Textarea):
     """Several lines that show as dots where browsers can, and are empty whenever a page is made."""
 
@@ -58,12 +67,7 @@ class AccessForm(forms.Form):
         help_text=_("As https://host:port, as the portal's workers reach it."),
         widget=forms.TextInput({**_CONTROL, "inputmode": "url"}),
     )
-    ca_pem = forms.CharField(
-        label=_("Certificate authority"),
-        required=False,
-        help_text=_("In PEM form; empty where a public authority signs."),
-        widget=forms.Textarea({**_CONTROL, "class": "form-control mono", "rows": "4"}),
-    )
+    ca_pem = _authority()
     token = forms.CharField(
         label=_("Token"),
         required=False,
@@ -145,12 +149,7 @@ class SourceForm(forms.Form):
         help_text=_("As https://host:port/path, as the portal's workers reach it; {path} comes behind it."),
         widget=forms.TextInput({**_CONTROL, "inputmode": "url"}),
     )
-    ca_pem = forms.CharField(
-        label=_("Certificate authority"),
-        required=False,
-        help_text=_("In PEM form; empty where a public authority signs."),
-        widget=forms.Textarea({**_CONTROL, "class": "form-control mono", "rows": "4"}),
-    )
+    ca_pem = _authority()
     token = forms.CharField(
         label=_("Token"),
         required=False,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from pathlib import Path
-from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -17,18 +15,11 @@ from apps.streams.services import archive, buffer
 from tests import factories
 from tests.factories import World
 from tests.pages import browser
-from tests.streams.test_archive import keep_all, place
+from tests.streams.test_archive import folder, keep_all, place  # noqa: F401 (a fixture)
 from tests.streams.test_lines import SECOND, ask, numbers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOUR = 3600 * SECOND
-
-
-@pytest.fixture(autouse=True)
-def folder(settings: Any, tmp_path: Path) -> Path:
-    settings.STORAGE_DIR = str(tmp_path)
-    archive._frames.cache_clear()
-    return tmp_path
 
 
 @pytest.fixture
