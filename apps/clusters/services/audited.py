@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import Q
 from django.urls import reverse
+from django.utils import formats, timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
@@ -61,7 +62,7 @@ def _thing(row: Cluster) -> notices.Waiting:
         text.format(cluster=row.name),
         link,
         row.checked_at,
-        note=row.expires_at.date().isoformat() if row.expires_at else "",
+        note=formats.date_format(timezone.localtime(row.expires_at), "DATE_FORMAT") if row.expires_at else "",
         act=_("Enter a new one"),
         icon="key",
         tone="red" if over or row.is_rejected else "amber",
