@@ -51,10 +51,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Opened:
-    """One entry with everything that was recorded. `target` is its name, `day` the query of its actor's day."""
+    """One entry with everything that was recorded. `target` is its name, `tenant` that of its tenant, "" where it has
+    none, `day` the query of its actor's day."""
 
     row: Row
     target: str
+    tenant: str
     page: str
     changes: list[Change]
     params: list[tuple[str, Any, object]]
@@ -180,12 +182,19 @@ def _opened(one: Entry, names: Mapping[str, str]) -> Opened:
     return Opened(
         row=_row(one, names),
         target=services.target_name(one.target, names),
+        tenant=_tenant(one),
         page=services.page_of(one.target),
         changes=pairs,
         params=[(key, value, words[key]) for key, value in one.params.items()],
         day=urlencode({"actor": one.actor, "since": day, "until": day, "sort": "old"}),
         life=urlencode({"life": one.target, "sort": "old"}),
     )
+
+
+def _tenant(one: Entry) -> str:
+    """Its tenant as people call it today; by number where it is gone."""
+    key = f"tenant:{one.tenant_id}"
+    return services.directory().names([key]).get(key, str(one.tenant_id)) if one.tenant_id else ""
 
 
 def _relatives(search: Search, seen: EntryQuerySet) -> list[tuple[str, str, str]]:

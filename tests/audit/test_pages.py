@@ -10,6 +10,7 @@ from django.db import transaction
 from django.urls import reverse
 from django.utils import translation
 
+from apps.accounts import services as accounts
 from apps.accounts.domain import Role
 from apps.accounts.services import refuse_sign_in
 from apps.accounts.types import Actor, Denied
@@ -97,6 +98,18 @@ def test_what_was_refused_is_named_and_so_is_the_tenant(world: World) -> None:
         jobs.begin_draft(world.actor(Role.VIEWER), tenant_id=world.nlp.pk, template="charlm")
     page = text(browser(world.people[Role.AUDITOR]).get(reverse("audit:list")))
     assert "<b>Viewer</b></span> was refused “<b>Begin a draft</b>” (<b>NLP</b>)" in page
+    newest = Entry.objects.order_by("-id").first()
+    assert newest
+    auditor = browser(world.people[Role.AUDITOR])
+    for address in (reverse("audit:entry", args=[newest.pk]), f"{reverse('audit:list')}?open={newest.pk}"):
+        assert f"{newest.pk} · tenant NLP</dd>" in text(auditor.get(address))
+
+
+def test_a_tenant_that_was_not_made_is_told_by_its_short_name(world: World) -> None:
+    with pytest.raises(Denied):
+        accounts.ensure_tenant(world.actor(Role.VIEWER), slug="speech", name="Speech")
+    page = text(browser(world.people[Role.AUDITOR]).get(reverse("audit:list")))
+    assert "(<b>the tenant speech</b>)" in page
 
 
 def test_every_action_has_a_name_and_each_value_in_words_belongs_to_one() -> None:

@@ -158,7 +158,7 @@ def who(audit_id: str, names: Mapping[str, str]) -> str:
 def target_name(target: str, names: Mapping[str, str]) -> str:
     """What an entry speaks of: a person or a tenant by name, anything else with the word for its kind."""
     kind, colon, key = target.partition(":")
-    if kind in ("user", "tenant") or not colon:
+    if kind == "user" or (target in names and kind == "tenant") or not colon:
         return who(target, names)
     known = _kinds.get(kind)
     return f"{known.word if known else kind} {names.get(target, key)}"
