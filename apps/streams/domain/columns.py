@@ -109,7 +109,7 @@ def grown(known: Columns, steps: Steps, values: Values, blocks: Blocks | None = 
     are looked at anew."""
     if not len(known.number):
         return columns(steps, values, known.start, known.stop, known.width, blocks)
-    new = columns(steps, values, known.start, known.stop, known.width, blocks, skip=int(known.number[-1]))
+    new = _after((steps, values, blocks), known.start, known.stop, known.width, skip=int(known.number[-1]))
     parts: Any = zip(_fields(known), _fields(new), strict=True)
     return Columns(known.start, known.stop, known.width, *(np.append(a[..., :-1], b, axis=-1) for a, b in parts))
 
@@ -118,12 +118,15 @@ def _fields(of: Columns) -> tuple[Indices, Indices, Indices, Indices, Indices, N
     return of.number, of.first, of.last, of.low, of.high, of.odd, of.mean
 
 
-def columns(
-    steps: Steps, values: Values, start: int, stop: int, width: int, blocks: Blocks | None = None, *, skip: int = 0
-) -> Columns:
-    """Cut the points from `start` to `stop`, both included, into `width` columns, and tell of those after the first
-    `skip`. `steps` ascend; equal ones may be among them. `blocks`, if given, are those of these values, and change the
-    speed alone."""
+def columns(steps: Steps, values: Values, start: int, stop: int, width: int, blocks: Blocks | None = None) -> Columns:
+    """Cut the points from `start` to `stop`, both included, into `width` columns. `steps` ascend; equal ones may be
+    among them. `blocks`, if given, are those of these values, and change the speed alone."""
+    return _after((steps, values, blocks), start, stop, width, skip=0)
+
+
+def _after(curve: tuple[Steps, Values, Blocks | None], start: int, stop: int, width: int, *, skip: int) -> Columns:
+    """Those of `columns` after the first `skip`."""
+    steps, values, blocks = curve
     lefts = edges(start, stop, width)
     begins = np.searchsorted(steps, np.array(lefts[skip:], dtype=np.int64), side="left")
     ends = np.append(begins[1:], np.searchsorted(steps, stop, side="right"))
