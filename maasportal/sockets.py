@@ -16,6 +16,9 @@ HANDSHAKES, EVERY_SECONDS = 3, 0.003
 """So many at once, and so long until the next: when all pages come back together, 2,000 do in two to three seconds, and
 who asks for something else is served meanwhile."""
 
+MOST_BYTES = 64 << 10
+"""Of a socket that waits for its turn."""
+
 
 class Handshakes:
     """Those of one event loop that wait for their turn."""
@@ -60,6 +63,8 @@ class Sockets(WebSocketsSansIOProtocol):
         elif self._request is None:
             self._request = data
             _handshakes_of(self.loop).add(self)
+        elif len(self._request) + len(data) > MOST_BYTES:
+            self.transport.close()  # no client speaks before it was answered
         else:
             self._request += data
 

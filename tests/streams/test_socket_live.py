@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 
@@ -16,8 +17,14 @@ from apps.clusters.watch.database import in_thread
 from apps.streams import services
 from apps.streams.services import lobby
 from apps.streams.urls import sockets
+from maasportal import sockets as handshaking
 from tests import factories
 from tests.streams.test_socket import lines, signed_in
+
+HANDSHAKE = (
+    b"GET /ws/ HTTP/1.1\r\nHost: t\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
 
 
 async def read_to_the_end(page: ClientConnection) -> None:
@@ -83,10 +90,7 @@ async def test_all_who_come_at_once_are_let_in_though_some_go_before_their_turn(
 
     async def gone() -> None:
         _reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(
-            b"GET /ws/ HTTP/1.1\r\nHost: t\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
-        )
+        writer.write(HANDSHAKE)
         writer.transport.abort()
 
     async def come() -> str:
@@ -98,5 +102,25 @@ async def test_all_who_come_at_once_are_let_in_though_some_go_before_their_turn(
 
     found = await asyncio.gather(*(come() if number % 3 else gone() for number in range(60)))
     assert [text for text in found if text] == ["here"] * 40
+    server.should_exit = True
+    await asyncio.wait_for(serving, 10)
+
+
+async def test_who_says_much_before_its_turn_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says would be kept until it has its turn."""
+    monkeypatch.setattr(handshaking, "EVERY_SECONDS", 600)
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(sockets, log_level="error", lifespan="off", ws="maasportal.sockets:Sockets")
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve([listener]))
+    first, greeting = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1])
+    greeting.write(HANDSHAKE)
+    assert (await asyncio.wait_for(first.readline(), 10)).startswith(b"HTTP/1.1 ")
+
+    second, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1])
+    writer.write(HANDSHAKE)
+    writer.write(b"x" * handshaking.MOST_BYTES * 20)
+    with contextlib.suppress(ConnectionResetError):
+        assert await asyncio.wait_for(second.read(), 10) == b""
     server.should_exit = True
     await asyncio.wait_for(serving, 10)
