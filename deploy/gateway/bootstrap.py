@@ -142,7 +142,7 @@ def _authorize(setup: Setup) -> Json:
         return {"patterns": [{"exact": name, "ignore_case": True} for name in names]}
 
     secret = {"key": SECRET_HEADER, "value": setup.secret}
-    told = ("retry-after", "x-request-id", "www-authenticate", "content-type")
+    told = ("retry-after", "refresh", "x-request-id", "www-authenticate", "content-type")
     host, port = setup.portal
     return {
         "failure_mode_allow": False,

@@ -201,6 +201,18 @@ def test_who_is_not_let_in_is_told_in_their_language_with_a_way_back(world: Worl
     assert stranger.ask("board-ours").json()["error"]["code"] == "missing_api_key", "a deployment may have such a name"
 
 
+def test_who_comes_before_the_gateway_has_its_route_is_asked_to_wait_and_comes_again(world: World, job: Job) -> None:
+    """It hears of a route a moment after the portal says that the board is ready."""
+    board = ready(job)
+    gateway = entered_by(browser(world.scientist), board)
+    early = gateway.ask("", "/enter")
+    assert (early.status_code, early["Refresh"]) == (404, "1")
+    assert "does not lead to this TensorBoard yet" in early.content.decode()
+    assert gateway.judge() == 200
+    boards.end_board(world.scientist.actor(), job=job)
+    assert "Refresh" not in gateway.ask("", "/enter").headers
+
+
 def test_nobody_else_enters(world: World, job: Job) -> None:
     board = ready(job)
     assert browser(world.stranger()).get(f"/jobs/{job.pk}/board/enter").status_code == 404

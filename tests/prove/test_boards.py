@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
@@ -33,19 +35,28 @@ def entered(page: Page) -> Page:
     return opened.value
 
 
+@contextmanager
+def ending(stack: Stack, job: str) -> Iterator[None]:
+    """However the test ends, its TensorBoard holds no place of the cluster's few afterwards."""
+    try:
+        yield
+    finally:
+        stack.rest().http.delete(f"jobs/{job}/board")
+
+
 def test_it_shows_a_jobs_scalars_until_it_is_ended_or_its_reader_signs_out(chrome: object, stack: Stack) -> None:
     pytest.importorskip("tensorboard")
     require("envoy", "chromium")
     stack.await_all()
     job = stack.rest().submit(DOCUMENT)
     stack.rest().await_phase(job, "succeeded")
-    with desk(chrome, stack, kit.SCIENTIST) as scientist, desk(chrome, stack, kit.ADMIN) as admin:  # type: ignore[arg-type]
+    with ending(stack, job), desk(chrome, stack, kit.SCIENTIST) as scientist, desk(chrome, stack, kit.ADMIN) as admin:  # type: ignore[arg-type]
         page, context = scientist.page, scientist.page.context
         page.goto(f"/jobs/{job}/")
         page.locator("#board-open").click()
         expect(page.locator("#tensorboard")).to_have_attribute("data-state", "ready", timeout=PHASE_MS)
         shown = entered(page)
-        expect(shown).to_have_title("TensorBoard")
+        expect(shown).to_have_title("TensorBoard", timeout=30_000)  # the gateway may not lead there yet
         board = shown.url.partition("#")[0]
         until(lambda: "runs/first" in scalars(context, board), 60, what="TensorBoard has read the job's scalars")
         admin.page.goto(f"/jobs/{job}/")

@@ -49,6 +49,7 @@ SYSTEM = Actor.system("reconcile")
 
 # What a browser is told that is not let in.
 OPEN_IT = _("Open this TensorBoard from the job's page in the portal.")
+NOT_YET = _("The gateway does not lead to this TensorBoard yet. This page tries again by itself.")
 OVER_NOW = _("This TensorBoard has ended. Open another one from the job's page in the portal.")
 NOT_THERE = _("This TensorBoard has ended, or you may not see its job any more.")
 SIGNED_OUT = _(
@@ -206,9 +207,12 @@ def admit(text: str) -> tuple[Board, str] | Verdict:
     return found if isinstance(found, Verdict) else (found, signing.dumps(told.said, salt=_COOKIE))
 
 
-def judge(route_id: str, cookies: Mapping[str, str]) -> Verdict | None:
+def judge(route_id: str, cookies: Mapping[str, str] | None) -> Verdict | None:
     """Whether a request to a board may pass: its cookie is good, the session of the portal that it is from is still
-    open, and its person may still see the job. None for what never was a board."""
+    open, and its person may still see the job. None for what never was a board. `cookies` is None where the gateway has
+    no route to it."""
+    if cookies is None:
+        return _without_route(route_id)
     told = _read(cookies.get(f"maas-{route_id}", ""), _COOKIE, settings.TENSORBOARD_HOURS * 3600)
     if told is None or sidepods.board_name(told.board) != route_id:
         return _without_cookie(route_id)
@@ -220,12 +224,24 @@ def judge(route_id: str, cookies: Mapping[str, str]) -> Verdict | None:
     return Verdict(200)
 
 
+def _without_route(route_id: str) -> Verdict | None:
+    """The gateway hears of a route a moment after the portal knows that the board is ready."""
+    board = _named(route_id)
+    if board is not None and board.stage is Stage.READY:
+        return Verdict(404, NOT_YET, _page(board), again=1)
+    return _without_cookie(route_id)
+
+
 def _without_cookie(route_id: str) -> Verdict | None:
-    board_id = route_id.removeprefix(MARK).upper()
-    board = Board.objects.filter(pk=board_id).first() if board_id.isascii() and board_id.isalnum() else None
+    board = _named(route_id)
     if board is None:
         return None
     return Verdict(404, OVER_NOW, _page(board)) if board.stage in OVER else Verdict(401, OPEN_IT, _page(board))
+
+
+def _named(route_id: str) -> Board | None:
+    board_id = route_id.removeprefix(MARK).upper()
+    return Board.objects.filter(pk=board_id).first() if board_id.isascii() and board_id.isalnum() else None
 
 
 def _read(text: str, salt: str, seconds: int | None) -> Pass | None:

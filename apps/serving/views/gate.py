@@ -41,7 +41,7 @@ def authorize(request: HttpRequest, path: str) -> HttpResponse:
         return HttpResponse("Only the gateway asks here.\n", status=403, content_type="text/plain")
     target = request.headers.get(DEPLOYMENT_HEADER, "")
     if told := clusters.judge_published(target, path, request.COOKIES):
-        return HttpResponse(told.page(), status=told.code)
+        return HttpResponse(told.page(), status=told.code, headers={"Refresh": told.again} if told.again else None)
     verdict = services.authorize(request.headers.get("Authorization", ""), target)
     if verdict.answer is Answer.LET_IN:
         response = HttpResponse(status=200, content_type="text/plain")
