@@ -187,7 +187,7 @@ def routes() -> Iterable[Route]:
 
 
 def address(session_key: str, board: Board) -> str:
-    """Where a browser enters, with a pass that is good for a minute, as long as this session of the portal is open."""
+    """Where a browser enters, with a pass that is good for a minute while the session of the portal lasts."""
     told = Pass(board.pk, accounts.session_id(session_key) or 0, translation.get_language() or "")
     return f"{settings.GATEWAY_URL}{prefix_of(board)}/enter?pass={signing.dumps(told.said, salt=_PASS)}"
 
